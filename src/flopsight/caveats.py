@@ -1,0 +1,125 @@
+"""Every doubt that a profile can carry: a closed list, each a value with its measurement and its advice."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Caveat:
+    """A doubt; `str()` is one or two sentences for the user."""
+
+
+@dataclass(frozen=True)
+class UnknownOps(Caveat):
+    """Some ops have no formula, so the totals lack them."""
+
+    names: tuple[str, ...]
+    calls: int
+
+    def __str__(self) -> str:
+        """What is missing and how to add it."""
+        shown = ", ".join(self.names[:5]) + (", ..." if len(self.names) > 5 else "")
+        return (
+            f"{self.calls} op calls are not counted: {shown}. "
+            f'Say what they cost with @flopsight.formula("{self.names[0]}").'
+        )
+
+
+@dataclass(frozen=True)
+class BadFormula(Caveat):
+    """A user's formula raised or returned something that is not a cost."""
+
+    op: str
+    why: str
+
+    def __str__(self) -> str:
+        """Which formula, on which call, and what it did."""
+        return f"{self.op} is not counted: {self.why}."
+
+
+@dataclass(frozen=True)
+class DirectForward(Caveat):
+    """Modules whose `.forward()` was called by hand."""
+
+    modules: tuple[str, ...]
+
+    def __str__(self) -> str:
+        """How their work was placed."""
+        return (
+            f".forward() was called directly on {', '.join(self.modules)}: their work is placed by the parameters it "
+            f"touched. Call the module itself for exact rows."
+        )
+
+
+@dataclass(frozen=True)
+class CountedOnTwin(Caveat):
+    """Counts come from a copy of the model on the meta device."""
+
+    def __str__(self) -> str:
+        """What that means."""
+        return "Counted on a meta copy of the model: no kernel ran for the count."
+
+
+@dataclass(frozen=True)
+class CountedLive(Caveat):
+    """The step that was timed also carried the counter."""
+
+    why: str
+
+    def __str__(self) -> str:
+        """Why, and what it does to the times."""
+        return f"This step was counted while it was timed, so its latency is too high ({self.why})."
+
+
+@dataclass(frozen=True)
+class Assumed(Caveat):
+    """A value that decides how much work is done was not known and had to be assumed."""
+
+    what: str
+
+    def __str__(self) -> str:
+        """What was assumed."""
+        return f"Assumed: {self.what}."
+
+
+@dataclass(frozen=True)
+class Distorted(Caveat):
+    """The marks slowed the timed pass."""
+
+    ratio: float
+
+    def __str__(self) -> str:
+        """By how much."""
+        return f"Per-module times come from a pass {self.ratio:.2f}x as long as the plain one; trust their shares."
+
+
+@dataclass(frozen=True)
+class BusyMachine(Caveat):
+    """Repeated plain runs disagree."""
+
+    spread: float
+    repeats: int
+
+    def __str__(self) -> str:
+        """How much, and what helps."""
+        return (
+            f"The {self.repeats} timed runs vary by {self.spread:.0%} (interquartile range over median): "
+            f"the machine was busy or its clocks moved. Raise repeats above {self.repeats}."
+        )
+
+
+@dataclass(frozen=True)
+class Note(Caveat):
+    """Anything else worth a sentence."""
+
+    text: str
+
+    def __str__(self) -> str:
+        """The sentence."""
+        return self.text
+
+
+def all_kinds() -> dict[str, type[Caveat]]:
+    """Every kind of caveat by name, for the store."""
+    return {kind.__name__: kind for kind in Caveat.__subclasses__()}

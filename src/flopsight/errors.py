@@ -1,0 +1,42 @@
+"""Every error a user can act on: one sentence that names the thing, the place and the next move."""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class FlopsightError(Exception):
+    """Something the user can act on. The command line prints it without a traceback."""
+
+    exit_code = 2
+
+
+class InputError(FlopsightError):
+    """What was handed in cannot be profiled."""
+
+
+class FormulaError(FlopsightError):
+    """A formula was registered or written wrongly."""
+
+
+class ProfileFileError(FlopsightError):
+    """A file is not a profile that this version can read."""
+
+
+class ConfigError(FlopsightError):
+    """A setting has an unknown name or a wrong value."""
+
+
+class StateError(FlopsightError):
+    """A profiler was asked for something that it does not have yet, or no longer."""
+
+
+class CheckFailed(FlopsightError):
+    """A budget, a comparison or a strict count did not hold."""
+
+    exit_code = 1
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """` Did you mean 'x'?` for the nearest known name, or nothing."""
+    near = get_close_matches(name, list(known), n=1)
+    return f" Did you mean {near[0]!r}?" if near else ""

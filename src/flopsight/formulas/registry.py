@@ -1,0 +1,132 @@
+"""The one table of formulas and its one door, `@formula`; what a record costs, or why that is not known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from ..errors import FormulaError
+from ..records import OpRecord, TensorMeta
+from ..tree import FREE, Cost
+
+Formula = Callable[[OpRecord], Cost]
+F = TypeVar("F", bound=Formula)
+
+FORMULAS: dict[str, Formula] = {}
+KIND_FORMULAS: dict[str, Formula] = {}
+"""What an op without a formula of its own costs, where its kind says it all."""
+
+COUNTED, FREE_OF_WORK, UNKNOWN = "counted", "free", "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Priced:
+    """A record's cost, or the reason why it has none."""
+
+    status: str
+    cost: Cost = FREE
+    why: str = ""
+
+
+def formula(*ops: str, replace: bool = False) -> Callable[[F], F]:
+    """Say what an op costs, `@flopsight.formula("mylib.myop")`. Refuses to replace a formula quietly.
+
+    The function gets an `OpRecord` and returns a `Cost`. FLOPs not stated are twice the MACs; bytes not stated
+    are those of the inputs and outputs. A name may carry an overload, `"aten.add.Tensor"`, which then wins.
+    """
+    if not ops or not all(isinstance(op, str) for op in ops):
+        raise FormulaError('Name the op as a string: @flopsight.formula("mylib.myop").')
+    names = [op.replace("::", ".") for op in ops]
+
+    def register(fn: F) -> F:
+        for name in names:
+            if name in FORMULAS and not replace:
+                raise FormulaError(
+                    f"{name} already has a formula, {place(FORMULAS[name])}. "
+                    f"To replace it: @flopsight.formula({name!r}, replace=True)."
+                )
+        FORMULAS.update(dict.fromkeys(names, fn))
+        return fn
+
+    return register
+
+
+def for_kind(kind: str) -> Callable[[F], F]:
+    """Register what every op of a kind costs unless it has a formula of its own."""
+
+    def register(fn: F) -> F:
+        KIND_FORMULAS[kind] = fn
+        return fn
+
+    return register
+
+
+def find(record: OpRecord) -> Formula | None:
+    """The formula for a record: its overload's, its op's, its kind's, or none."""
+    return (
+        FORMULAS.get(f"{record.op}.{record.overload}")
+        or FORMULAS.get(record.op)
+        or KIND_FORMULAS.get(record.kind)
+    )  # fmt: skip
+
+
+def known(op: str) -> bool:
+    """Whether an op has a formula of its own, under any overload."""
+    return op in FORMULAS or any(name.startswith(f"{op}.") for name in FORMULAS)
+
+
+def price(record: OpRecord) -> Priced:
+    """Cost a record, one call of it; never raises for what a formula does wrong."""
+    fn = find(record)
+    if fn is None:
+        return Priced(UNKNOWN, Cost(bytes=traffic(record)), f"no formula; register one: @flopsight.formula({record.op!r})")
+    try:
+        cost = _checked(fn(record))
+    except Exception as problem:
+        return Priced(UNKNOWN, Cost(bytes=traffic(record)), _complaint(record, fn, problem))
+    if not cost.bytes and record.kind != "view":
+        cost = replace(cost, bytes=traffic(record))
+    work = cost.macs or cost.flops or record.op in FORMULAS
+    return Priced(COUNTED if work else FREE_OF_WORK, cost)
+
+
+def traffic(record: OpRecord) -> int:
+    """Bytes of an op by itself: every input read once, every output written once."""
+    return sum(meta.nbytes for meta in record.inputs) + sum(meta.nbytes for meta in record.outputs)
+
+
+def place(fn: Formula) -> str:
+    """Where a formula is written: name, file and line."""
+    code = getattr(fn, "__code__", None)
+    name = getattr(fn, "__name__", repr(fn))
+    return f"{name}() at {code.co_filename}:{code.co_firstlineno}" if code else name
+
+
+def _checked(cost: object) -> Cost:
+    if not isinstance(cost, Cost):
+        raise TypeError(f"it returned {cost!r}, not a flopsight.Cost")
+    for name in ("macs", "flops", "bytes", "skipped_macs"):
+        value = getattr(cost, name)
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise TypeError(f"its {name} is {value!r}, not a whole number")
+        if value < 0:
+            raise ValueError(f"its {name} is negative, {value}")
+    return cost
+
+
+def _complaint(record: OpRecord, fn: Formula, problem: Exception) -> str:
+    said = str(problem) or type(problem).__name__
+    return f"the formula {place(fn)} failed on {_call(record)}: {said}"
+
+
+def _call(record: OpRecord) -> str:
+    return f"{record.op}({', '.join(f'{name}={_short(value)}' for name, value in record.args.items())})"
+
+
+def _short(value: object) -> str:
+    if isinstance(value, TensorMeta):
+        return f"{value.dtype}{list(value.shape)}"
+    if isinstance(value, tuple):
+        return f"[{', '.join(_short(item) for item in value)}]"
+    return repr(value)

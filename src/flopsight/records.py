@@ -1,0 +1,129 @@
+"""What happened: one operator call, one module call, as facts without an opinion on their cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any
+
+Shape = tuple[int, ...]
+FORWARD, BACKWARD, RECOMPUTE, OPTIMIZER = PHASES = ("forward", "backward", "recompute", "optimizer")
+OUTSIDE = "<outside>"
+"""The path of whatever ran outside every module: a loss, glue between models."""
+
+KINDS = ("pointwise", "reduction", "view", "copy", "random", "matrix", "other")
+"""What torch knows of an op. `view` does no work at all (also `empty`), `copy` only moves bytes."""
+
+ITEM_SIZES = {
+    "bool": 1, "uint8": 1, "int8": 1, "int16": 2, "uint16": 2, "int32": 4, "uint32": 4, "int64": 8, "uint64": 8,
+    "float16": 2, "bfloat16": 2, "float32": 4, "float64": 8, "complex32": 4, "complex64": 8, "complex128": 16,
+    "quint8": 1, "qint8": 1, "qint32": 4,
+    "float8_e4m3fn": 1, "float8_e5m2": 1, "float8_e4m3fnuz": 1, "float8_e5m2fnuz": 1, "float8_e8m0fnu": 1,
+    "float4_e2m1fn_x2": 1,
+}  # fmt: skip
+BITS = ("uint1", "uint2", "uint3", "uint4", "uint5", "uint6", "uint7", "int1", "int2", "int3", "int4", "int5")
+ITEM_SIZES |= dict.fromkeys(BITS, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class TensorMeta:
+    """A tensor as an op saw it, without its values."""
+
+    shape: Shape
+    stride: Shape | None = None
+    dtype: str = "float32"
+    device: str = "cpu"
+
+    @property
+    def numel(self) -> int:
+        """Elements that the shape names."""
+        return prod(self.shape)
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of one element."""
+        return ITEM_SIZES[self.dtype]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that reading the tensor touches: an expanded dimension is read once."""
+        if self.stride is None:
+            return self.numel * self.itemsize
+        return prod(n for n, step in zip(self.shape, self.stride, strict=True) if step or not n) * self.itemsize
+
+    @property
+    def is_complex(self) -> bool:
+        """Whether an element is a pair of reals."""
+        return self.dtype.startswith("complex")
+
+    @property
+    def is_real_number(self) -> bool:
+        """Whether arithmetic on it is floating point: not boolean, not integer."""
+        return self.dtype.startswith(("float", "bfloat", "complex"))
+
+
+Argument = Any
+"""A `TensorMeta`, a scalar, a string, None, or a tuple of these."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpRecord:
+    """One operator call (or `count` equal ones), as it happened. No cost, no share, no unit choice."""
+
+    op: str
+    """Namespace and name: `aten.mm`."""
+    overload: str = "default"
+    args: Mapping[str, Argument] = field(default_factory=dict)
+    """By schema name, defaults filled in: groups, output_mask, is_causal are in here."""
+    outputs: tuple[TensorMeta, ...] = ()
+    kind: str = "other"
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    """What only torch could tell: nnz, ragged lengths, mask density, a global shape."""
+    module: str = ""
+    phase: str = FORWARD
+    count: int = 1
+
+    def shape(self, name: str) -> Shape:
+        """The shape of a tensor argument."""
+        return self.tensor(name).shape
+
+    def tensor(self, name: str) -> TensorMeta:
+        """A tensor argument; KeyError with the op's name where the call had none of that name."""
+        value = self.args.get(name)
+        if not isinstance(value, TensorMeta):
+            raise KeyError(f"{self.op} was called without a tensor {name!r}; it has {', '.join(self.args)}")
+        return value
+
+    def tensors(self, name: str) -> tuple[TensorMeta, ...]:
+        """The tensors of a list argument, or of one tensor, or none."""
+        value = self.args.get(name)
+        return tuple(_flat(value))
+
+    @property
+    def inputs(self) -> tuple[TensorMeta, ...]:
+        """Every tensor that was handed in, lists opened."""
+        return tuple(meta for value in self.args.values() for meta in _flat(value))
+
+    @property
+    def output(self) -> TensorMeta:
+        """The first output."""
+        return self.outputs[0]
+
+
+def _flat(value: Argument) -> list[TensorMeta]:
+    if isinstance(value, TensorMeta):
+        return [value]
+    if isinstance(value, tuple):
+        return [meta for item in value for meta in _flat(item)]
+    return []
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleCall:
+    """What went into a module and came out of it, the first time; and how often it was called."""
+
+    module: str
+    calls: int
+    inputs: tuple[TensorMeta, ...] = ()
+    outputs: tuple[TensorMeta, ...] = ()

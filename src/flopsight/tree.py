@@ -1,0 +1,530 @@
+"""What it means: a profile is a tree of modules with costs, a plain value that saves, compares and renders."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+from .errors import InputError, did_you_mean
+from .records import OUTSIDE, PHASES, Shape
+
+if TYPE_CHECKING:
+    from .caveats import Caveat
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Multiply-accumulates, floating-point operations and bytes moved; see docs/conventions.md."""
+
+    macs: int = 0
+    flops: int = 0
+    """Where not stated, two for every MAC."""
+    bytes: int = 0
+    """Where a formula states none, every input read once and every output written once."""
+    skipped_macs: int = 0
+    """MACs that a causal kernel can leave out; `macs` counts attention dense."""
+
+    def __post_init__(self) -> None:
+        """Fill in FLOPs from MACs."""
+        if self.macs and not self.flops:
+            object.__setattr__(self, "flops", 2 * self.macs)
+
+    def __add__(self, other: Cost) -> Cost:
+        """Both, one after the other."""
+        return Cost(self.macs + other.macs, self.flops + other.flops, self.bytes + other.bytes,
+                    self.skipped_macs + other.skipped_macs)  # fmt: skip
+
+    def __mul__(self, times: int) -> Cost:
+        """The same work several times."""
+        return Cost(self.macs * times, self.flops * times, self.bytes * times, self.skipped_macs * times)
+
+    @property
+    def causal_macs(self) -> int:
+        """MACs with the masked half of causal attention left out."""
+        return self.macs - self.skipped_macs
+
+    @property
+    def causal_flops(self) -> int:
+        """FLOPs with the products of the masked half of causal attention left out."""
+        return self.flops - 2 * self.skipped_macs
+
+
+FREE = Cost()
+
+
+@dataclass(frozen=True)
+class Phases:
+    """Costs by the part of a training step in which they arose."""
+
+    forward: Cost = FREE
+    backward: Cost = FREE
+    recompute: Cost = FREE
+    optimizer: Cost = FREE
+
+    def __add__(self, other: Phases) -> Phases:
+        """Phase by phase."""
+        return Phases(*(getattr(self, phase) + getattr(other, phase) for phase in PHASES))
+
+    @property
+    def macs(self) -> int:
+        """Forward MACs."""
+        return self.forward.macs
+
+    @property
+    def flops(self) -> int:
+        """Forward FLOPs."""
+        return self.forward.flops
+
+    @property
+    def bytes(self) -> int:
+        """Forward bytes, unfused."""
+        return self.forward.bytes
+
+    @property
+    def total(self) -> Cost:
+        """All phases together."""
+        return self.forward + self.backward + self.recompute + self.optimizer
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One parameter tensor. Two nodes that own the same tensor hold the same `key`."""
+
+    key: int
+    name: str
+    numel: int
+    itemsize: int = 4
+    trainable: bool = True
+    whole_numel: int | None = None
+    """Elements of the whole tensor where this process holds a shard of it."""
+    state_bytes: int = 0
+    """What the optimizer keeps for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpRow:
+    """All calls of one op in one module and phase."""
+
+    op: str
+    phase: str
+    calls: int
+    cost: Cost = FREE
+    status: str = "counted"
+    """counted, free or unknown."""
+    shapes: tuple[tuple[Shape, ...], ...] = ()
+    """Input shapes of its calls, the distinct ones, at most a few."""
+
+
+@dataclass(frozen=True)
+class Node:
+    """One module: what it owns, what ran in it, and its submodules."""
+
+    path: str
+    name: str
+    kind: str
+    own: Phases = Phases()
+    children: tuple[Node, ...] = ()
+    parameters: tuple[Parameter, ...] = ()
+    calls: int = 0
+    input_shapes: tuple[Shape, ...] = ()
+    output_shapes: tuple[Shape, ...] = ()
+    input_bytes: int = 0
+    output_bytes: int = 0
+    latency: float | None = None
+    """Seconds of forward, submodules included; for a container that is never called, its children's sum."""
+    backward_latency: float | None = None
+    own_activation_bytes: int = 0
+    """Storages that this module itself saved for backward; each storage is counted once, for the first who saved it."""
+    allocated_bytes: int | None = None
+    """Growth of allocated memory during the module's forward, the seeds' AProfiler figure."""
+    ops: tuple[OpRow, ...] = ()
+    extra_repr: str = ""
+    ignored: bool = False
+
+    @cached_property
+    def total(self) -> Phases:
+        """Own work and that of all submodules."""
+        return sum((child.total for child in self.children), start=self.own)
+
+    @property
+    def forward(self) -> Cost:
+        """Forward cost of the subtree."""
+        return self.total.forward
+
+    @property
+    def backward(self) -> Cost:
+        """Backward cost of the subtree, as autograd ran it."""
+        return self.total.backward
+
+    @property
+    def recompute(self) -> Cost:
+        """Forward work done again during backward."""
+        return self.total.recompute
+
+    @property
+    def optimizer(self) -> Cost:
+        """Work of the optimizer on this subtree's parameters."""
+        return self.total.optimizer
+
+    @property
+    def macs(self) -> int:
+        """Forward MACs of the subtree."""
+        return self.total.macs
+
+    @property
+    def flops(self) -> int:
+        """Forward FLOPs of the subtree."""
+        return self.total.flops
+
+    @cached_property
+    def distinct_parameters(self) -> tuple[Parameter, ...]:
+        """The subtree's parameter tensors, each once."""
+        found = {parameter.key: parameter for parameter in self.parameters}
+        for child in self.children:
+            found |= {parameter.key: parameter for parameter in child.distinct_parameters}
+        return tuple(found.values())
+
+    @cached_property
+    def params(self) -> int:
+        """Elements in the distinct parameter tensors of the subtree."""
+        return sum(parameter.numel for parameter in self.distinct_parameters)
+
+    @cached_property
+    def trainable_params(self) -> int:
+        """Those of `params` that require a gradient."""
+        return sum(parameter.numel for parameter in self.distinct_parameters if parameter.trainable)
+
+    @cached_property
+    def whole_params(self) -> int:
+        """Elements in the whole tensors, where this process holds shards."""
+        return sum(
+            parameter.numel if parameter.whole_numel is None else parameter.whole_numel
+            for parameter in self.distinct_parameters
+        )
+
+    @cached_property
+    def param_bytes(self) -> int:
+        """Bytes of the distinct parameter tensors."""
+        return sum(parameter.numel * parameter.itemsize for parameter in self.distinct_parameters)
+
+    @cached_property
+    def grad_bytes(self) -> int:
+        """Bytes that the gradients of the trainable parameters take."""
+        return sum(p.numel * p.itemsize for p in self.distinct_parameters if p.trainable)
+
+    @cached_property
+    def optimizer_bytes(self) -> int:
+        """Bytes that the optimizer keeps for the subtree's parameters."""
+        return sum(parameter.state_bytes for parameter in self.distinct_parameters)
+
+    @cached_property
+    def activation_bytes(self) -> int:
+        """Bytes saved for backward in the subtree."""
+        return self.own_activation_bytes + sum(child.activation_bytes for child in self.children)
+
+    @property
+    def compulsory_bytes(self) -> int:
+        """What the module cannot do without moving: its inputs, its parameters, its outputs."""
+        return self.input_bytes + self.param_bytes + self.output_bytes
+
+    @property
+    def called(self) -> bool:
+        """Whether the module or anything below it ran."""
+        return self.calls > 0 or any(child.called for child in self.children)
+
+    def walk(self) -> Iterator[Node]:
+        """This node, then everything below it, parents first."""
+        yield self
+        for child in self.children:
+            yield from child.walk()
+
+
+@dataclass(frozen=True)
+class Stat:
+    """Repeated measurements of one time, in seconds."""
+
+    samples: tuple[float, ...]
+
+    @property
+    def median(self) -> float:
+        """The middle sample."""
+        return median(self.samples)
+
+    @property
+    def spread(self) -> float:
+        """Distance between the quartiles, relative to the median; 0 for a single sample."""
+        ordered = sorted(self.samples)
+        middle = self.median
+        if len(ordered) < 2 or not middle:
+            return 0.0
+        return (ordered[(3 * len(ordered) - 1) // 4] - ordered[len(ordered) // 4]) / middle
+
+    @property
+    def total(self) -> float:
+        """All samples together."""
+        return sum(self.samples)
+
+    def __float__(self) -> float:
+        """The median."""
+        return self.median
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Wall times of the plain run, nothing attached; None for what did not run."""
+
+    forward: Stat | None = None
+    backward: Stat | None = None
+    optimizer: Stat | None = None
+    step: Stat | None = None
+    iteration: Stat | None = None
+    data_wait: Stat | None = None
+    distortion: float | None = None
+    """Timed wall over plain wall: how much the per-module marks slowed the run."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownOp:
+    """An op that has no formula: what is missing from the totals."""
+
+    calls: int
+    modules: tuple[str, ...] = ()
+    bytes: int = 0
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """How much of what ran is accounted for: op calls by name, counted, free of arithmetic, or unknown."""
+
+    counted: Mapping[str, int] = field(default_factory=dict)
+    free: Mapping[str, int] = field(default_factory=dict)
+    unknown: Mapping[str, UnknownOp] = field(default_factory=dict)
+    bytes_known: int = 0
+
+    @property
+    def calls(self) -> int:
+        """Every op call seen."""
+        return sum(self.counted.values()) + sum(self.free.values()) + self.unknown_calls
+
+    @property
+    def unknown_calls(self) -> int:
+        """Op calls without a formula."""
+        return sum(op.calls for op in self.unknown.values())
+
+    @property
+    def share(self) -> float:
+        """Share of op calls accounted for."""
+        return 1 - self.unknown_calls / self.calls if self.calls else 1.0
+
+    @property
+    def bytes_share(self) -> float:
+        """Share of the bytes moved that accounted ops moved."""
+        unknown = sum(op.bytes for op in self.unknown.values())
+        return self.bytes_known / (self.bytes_known + unknown) if unknown else 1.0
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing is unknown."""
+        return not self.unknown
+
+
+@dataclass(frozen=True)
+class Environment:
+    """Where and with what the profile was made."""
+
+    flopsight: str = ""
+    torch: str = ""
+    python: str = ""
+    device: str = ""
+    device_name: str = ""
+    dtype: str = ""
+    threads: int = 0
+    made: str = ""
+
+
+@dataclass(frozen=True)
+class World:
+    """The processes that ran the model together, as this one sees them."""
+
+    size: int = 1
+    rank: int = 0
+    data_parallel: int = 1
+    model_parallel: int = 1
+    sharded: bool = False
+
+
+@dataclass(frozen=True)
+class Whole:
+    """One replica of the model at this rank's batch: model-parallel ranks summed, data-parallel ranks never."""
+
+    params: int = 0
+    macs: int = 0
+    flops: int = 0
+
+
+@dataclass(frozen=True)
+class Profile:
+    """Everything known about one run of one model."""
+
+    root: Node
+    coverage: Coverage = Coverage()
+    timing: Timing = Timing()
+    environment: Environment = Environment()
+    caveats: tuple[Caveat, ...] = ()
+    batch_size: int | None = None
+    tokens: int | None = None
+    """Tokens in the batch, where the inputs say so."""
+    trained: bool = False
+    """Whether a backward ran."""
+    step: int | None = None
+    """The step of the user's loop that this is."""
+    steps: int = 1
+    """Steps that the costs are the sum of."""
+    recompute_fwd_factor: float = 0.0
+    peak_bytes: int | None = None
+    """Most memory alive at once during the step: parameters, gradients, state, activations, temporaries."""
+    peak_flops: Mapping[str, float] = field(default_factory=dict)
+    """Dense peak of the device by dtype, in FLOP/s, where the device is known."""
+    world: World = World()
+    model_parallel_costs: Whole | None = None
+    ranks: tuple[Profile, ...] = ()
+
+    def __getitem__(self, path: str) -> Node:
+        """The node with that qualified name; the root is the empty string."""
+        try:
+            return self.nodes[path]
+        except KeyError:
+            raise InputError(f"The profile has no module {path!r}.{did_you_mean(path, self.nodes)}") from None
+
+    def __contains__(self, path: object) -> bool:
+        """Whether there is a node with that qualified name."""
+        return path in self.nodes
+
+    @cached_property
+    def nodes(self) -> Mapping[str, Node]:
+        """Every node by qualified name."""
+        return {node.path: node for node in self.root.walk()}
+
+    def walk(self) -> Iterator[Node]:
+        """Every node, parents first."""
+        return self.root.walk()
+
+    @property
+    def params(self) -> int:
+        """Elements in the model's distinct parameter tensors."""
+        return self.root.params
+
+    @property
+    def trainable_params(self) -> int:
+        """Those of `params` that require a gradient."""
+        return self.root.trainable_params
+
+    @property
+    def macs(self) -> int:
+        """Forward MACs."""
+        return self.root.macs
+
+    @property
+    def flops(self) -> int:
+        """Forward FLOPs."""
+        return self.root.flops
+
+    @property
+    def forward(self) -> Cost:
+        """Cost of the forward pass."""
+        return self.root.forward
+
+    @property
+    def backward(self) -> Cost:
+        """Cost of the backward pass, as autograd ran it; nothing where none ran."""
+        return self.root.backward
+
+    @property
+    def recompute(self) -> Cost:
+        """Forward work that checkpointing did again."""
+        return self.root.recompute
+
+    @property
+    def optimizer(self) -> Cost:
+        """Cost of the optimizer's step."""
+        return self.root.optimizer
+
+    @property
+    def outside(self) -> Node | None:
+        """What ran outside every module, if anything did."""
+        return self.nodes.get(OUTSIDE)
+
+    @property
+    def latency(self) -> float | None:
+        """Seconds of one forward pass: the median of the plain runs."""
+        return self.timing.forward.median if self.timing.forward else None
+
+    @property
+    def activation_bytes(self) -> int:
+        """Bytes saved for backward, each storage once, without parameters and model inputs."""
+        return self.root.activation_bytes
+
+    @property
+    def throughput(self) -> float | None:
+        """Samples per second: of whole steps where steps were timed, else of forward passes."""
+        stat = self.timing.iteration or self.timing.step or self.timing.forward
+        return self.batch_size / stat.median if self.batch_size and stat and stat.median else None
+
+    @property
+    def tokens_per_second(self) -> float | None:
+        """Tokens per second, like `throughput`."""
+        rate = self.throughput
+        return rate * self.tokens / self.batch_size if rate and self.tokens and self.batch_size else None
+
+    @property
+    def mfu(self) -> float | None:
+        """Model FLOPs utilization; None where the device's peak or the time is not known."""
+        from .analysis.utilization import mfu
+
+        return mfu(self)
+
+    @property
+    def hfu(self) -> float | None:
+        """Hardware FLOPs utilization, recompute included; None where the peak or the time is not known."""
+        from .analysis.utilization import hfu
+
+        return hfu(self)
+
+    @property
+    def whole(self) -> Whole:
+        """Parameters and costs of the whole model beside this rank's."""
+        return self.model_parallel_costs or Whole(self.root.whole_params, self.macs, self.flops)
+
+    def render(self, format: str = "tree", **options: Any) -> str:
+        """The profile as text in one of the formats that `flopsight show` knows."""
+        from .render import render
+
+        return render(self, format, **options)
+
+    def to_html(self, path: str | Path) -> Path:
+        """Write a report page that needs nothing beside it."""
+        from .render.html import write
+
+        return write(self, Path(path))
+
+    def to_frame(self) -> Any:
+        """One row a module, as a pandas DataFrame."""
+        from .render.frame import to_frame
+
+        return to_frame(self)
+
+    def save(self, path: str | Path) -> Path:
+        """Write the profile as JSON; `flopsight.load` reads it back."""
+        from .store import save
+
+        return save(self, Path(path))
+
+    def __str__(self) -> str:
+        """The module tree as text."""
+        return self.render("tree")
+
