@@ -27,6 +27,8 @@ class Cost:
     """Where a formula states none, every input read once and every output written once."""
     skipped_macs: int = 0
     """MACs that a causal kernel can leave out; `macs` counts attention dense."""
+    recompute_macs: int = 0
+    """Those of `macs` with which a kernel repeats forward work: a fused attention's backward forms the scores anew."""
 
     def __post_init__(self) -> None:
         """Fill in FLOPs from MACs."""
@@ -36,11 +38,12 @@ class Cost:
     def __add__(self, other: Cost) -> Cost:
         """Both, one after the other."""
         return Cost(self.macs + other.macs, self.flops + other.flops, self.bytes + other.bytes,
-                    self.skipped_macs + other.skipped_macs)  # fmt: skip
+                    self.skipped_macs + other.skipped_macs, self.recompute_macs + other.recompute_macs)  # fmt: skip
 
     def __mul__(self, times: int) -> Cost:
         """The same work several times."""
-        return Cost(self.macs * times, self.flops * times, self.bytes * times, self.skipped_macs * times)
+        return Cost(self.macs * times, self.flops * times, self.bytes * times,
+                    self.skipped_macs * times, self.recompute_macs * times)  # fmt: skip
 
     @property
     def causal_macs(self) -> int:
@@ -117,6 +120,8 @@ class OpRow:
     """counted, free or unknown."""
     shapes: tuple[tuple[Shape, ...], ...] = ()
     """Input shapes of its calls, the distinct ones, at most a few."""
+    dtype: str = ""
+    """The dtype its arithmetic ran in; calls in several dtypes make several rows."""
 
 
 @dataclass(frozen=True)
