@@ -106,7 +106,7 @@ def place(fn: Formula) -> str:
 def _checked(cost: object) -> Cost:
     if not isinstance(cost, Cost):
         raise TypeError(f"it returned {cost!r}, not a flopsight.Cost")
-    for name in ("macs", "flops", "bytes", "skipped_macs"):
+    for name in ("macs", "flops", "bytes", "skipped_macs", "recompute_macs"):
         value = getattr(cost, name)
         if not isinstance(value, int) or isinstance(value, bool):
             raise TypeError(f"its {name} is {value!r}, not a whole number")
