@@ -1,1 +1,5 @@
-"""TBD."""
+"""The embedded models: ours to read, random to begin with, and with the inputs of the published profiles."""
+
+from .registry import Entry, Example, build, entries, names
+
+__all__ = ["Entry", "Example", "build", "entries", "names"]

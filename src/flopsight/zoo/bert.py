@@ -1,0 +1,236 @@
+"""BERT (Devlin et al., 2018) for sequence classification, with the module names that transformers gives it."""
+
+from dataclasses import dataclass
+from math import sqrt
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F  # noqa: N812
+
+
+@dataclass(frozen=True)
+class BertConfig:
+    """The sizes of a BERT; the defaults are those of the base model."""
+
+    vocabulary: int = 30522
+    hidden: int = 768
+    layers: int = 12
+    heads: int = 12
+    intermediate: int = 3072
+    positions: int = 512
+    token_types: int = 2
+    dropout: float = 0.1
+    eps: float = 1e-12
+
+
+class BertEmbeddings(nn.Module):
+    """Words, their places and their segments."""
+
+    def __init__(self, config: BertConfig) -> None:
+        super().__init__()
+        self.word_embeddings = nn.Embedding(config.vocabulary, config.hidden, padding_idx=0)
+        self.position_embeddings = nn.Embedding(config.positions, config.hidden)
+        self.token_type_embeddings = nn.Embedding(config.token_types, config.hidden)
+        self.LayerNorm = nn.LayerNorm(config.hidden, eps=config.eps)
+        self.dropout = nn.Dropout(config.dropout)
+
+    def forward(self, input_ids: Tensor, token_type_ids: Tensor) -> Tensor:
+        """One vector a token."""
+        places = torch.arange(input_ids.shape[1], device=input_ids.device)
+        words = self.word_embeddings(input_ids) + self.token_type_embeddings(token_type_ids)
+        embedded: Tensor = self.dropout(self.LayerNorm(words + self.position_embeddings(places)))
+        return embedded
+
+
+class BertSelfAttention(nn.Module):
+    """Every token asks every other, in several heads."""
+
+    def __init__(self, config: BertConfig) -> None:
+        super().__init__()
+        self.heads = config.heads
+        self.query = nn.Linear(config.hidden, config.hidden)
+        self.key = nn.Linear(config.hidden, config.hidden)
+        self.value = nn.Linear(config.hidden, config.hidden)
+        self.dropout = nn.Dropout(config.dropout)
+
+    def forward(self, hidden: Tensor, mask: Tensor) -> Tensor:
+        """The values, weighted by how well keys answer queries."""
+        query, key, value = (_split(project(hidden), self.heads) for project in (self.query, self.key, self.value))
+        scores = query @ key.transpose(-1, -2) / sqrt(query.shape[-1]) + mask
+        weights = self.dropout(scores.softmax(dim=-1))
+        answer: Tensor = (weights @ value).transpose(1, 2).flatten(2)
+        return answer
+
+
+class BertSelfOutput(nn.Module):
+    """Mixes the heads and adds what came in."""
+
+    def __init__(self, config: BertConfig) -> None:
+        super().__init__()
+        self.dense = nn.Linear(config.hidden, config.hidden)
+        self.LayerNorm = nn.LayerNorm(config.hidden, eps=config.eps)
+        self.dropout = nn.Dropout(config.dropout)
+
+    def forward(self, found: Tensor, hidden: Tensor) -> Tensor:
+        """The sum, normalised."""
+        out: Tensor = self.LayerNorm(self.dropout(self.dense(found)) + hidden)
+        return out
+
+
+class BertAttention(nn.Module):
+    """Self-attention and its output."""
+
+    def __init__(self, config: BertConfig) -> None:
+        super().__init__()
+        self.self = BertSelfAttention(config)
+        self.output = BertSelfOutput(config)
+
+    def forward(self, hidden: Tensor, mask: Tensor) -> Tensor:
+        """Tokens that know their neighbours."""
+        out: Tensor = self.output(self.self(hidden, mask), hidden)
+        return out
+
+
+class BertIntermediate(nn.Module):
+    """The wide half of the feed-forward network."""
+
+    def __init__(self, config: BertConfig) -> None:
+        super().__init__()
+        self.dense = nn.Linear(config.hidden, config.intermediate)
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        """Wide features, through GELU."""
+        return F.gelu(self.dense(hidden))
+
+
+class BertOutput(nn.Module):
+    """The narrow half of the feed-forward network, added to what came in."""
+
+    def __init__(self, config: BertConfig) -> None:
+        super().__init__()
+        self.dense = nn.Linear(config.intermediate, config.hidden)
+        self.LayerNorm = nn.LayerNorm(config.hidden, eps=config.eps)
+        self.dropout = nn.Dropout(config.dropout)
+
+    def forward(self, wide: Tensor, hidden: Tensor) -> Tensor:
+        """The sum, normalised."""
+        out: Tensor = self.LayerNorm(self.dropout(self.dense(wide)) + hidden)
+        return out
+
+
+class BertLayer(nn.Module):
+    """Attention, then the feed-forward network."""
+
+    def __init__(self, config: BertConfig) -> None:
+        super().__init__()
+        self.attention = BertAttention(config)
+        self.intermediate = BertIntermediate(config)
+        self.output = BertOutput(config)
+
+    def forward(self, hidden: Tensor, mask: Tensor) -> Tensor:
+        """The tokens, one layer further."""
+        hidden = self.attention(hidden, mask)
+        out: Tensor = self.output(self.intermediate(hidden), hidden)
+        return out
+
+
+class BertEncoder(nn.Module):
+    """The stack of layers."""
+
+    def __init__(self, config: BertConfig) -> None:
+        super().__init__()
+        self.layer = nn.ModuleList(BertLayer(config) for _ in range(config.layers))
+
+    def forward(self, hidden: Tensor, mask: Tensor) -> Tensor:
+        """The tokens after every layer."""
+        for layer in self.layer:
+            hidden = layer(hidden, mask)
+        return hidden
+
+
+class BertPooler(nn.Module):
+    """Sums up a sequence by its first token."""
+
+    def __init__(self, config: BertConfig) -> None:
+        super().__init__()
+        self.dense = nn.Linear(config.hidden, config.hidden)
+        self.activation = nn.Tanh()
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        """One vector a sequence."""
+        pooled: Tensor = self.activation(self.dense(hidden[:, 0]))
+        return pooled
+
+
+class BertModel(nn.Module):
+    """Embeddings, encoder, pooler."""
+
+    def __init__(self, config: BertConfig) -> None:
+        super().__init__()
+        self.embeddings = BertEmbeddings(config)
+        self.encoder = BertEncoder(config)
+        self.pooler = BertPooler(config)
+
+    def forward(self, input_ids: Tensor, mask: Tensor, token_type_ids: Tensor) -> Tensor:
+        """One vector a sequence."""
+        hidden = self.encoder(self.embeddings(input_ids, token_type_ids), mask)
+        pooled: Tensor = self.pooler(hidden)
+        return pooled
+
+
+class Classification(NamedTuple):
+    """Scores, and the loss where labels were given."""
+
+    loss: Tensor
+    logits: Tensor
+
+
+class BertForSequenceClassification(nn.Module):
+    """Two classes from sequences of up to 512 tokens; the base model has 109,483,778 parameters."""
+
+    def __init__(self, config: BertConfig | None = None, classes: int = 2) -> None:
+        super().__init__()
+        config = config or BertConfig()
+        self.bert = BertModel(config)
+        self.dropout = nn.Dropout(config.dropout)
+        self.classifier = nn.Linear(config.hidden, classes)
+
+    def forward(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+        labels: Tensor | None = None,
+    ) -> Tensor | Classification:
+        """Class scores, with the loss where labels are given."""
+        if token_type_ids is None:
+            token_type_ids = torch.zeros_like(input_ids)
+        if attention_mask is None:
+            attention_mask = torch.ones_like(input_ids)
+        mask = additive_mask(attention_mask, self.classifier.weight.dtype)
+        logits: Tensor = self.classifier(self.dropout(self.bert(input_ids, mask, token_type_ids)))
+        return logits if labels is None else Classification(F.cross_entropy(logits, labels), logits)
+
+
+def additive_mask(attention_mask: Tensor, dtype: torch.dtype) -> Tensor:
+    """Zero where a token may be looked at and a large negative number where not, for batch x heads x query x key."""
+    hidden = attention_mask[:, None, None, :] == 0
+    return torch.zeros(hidden.shape, dtype=dtype, device=hidden.device).masked_fill(hidden, torch.finfo(dtype).min)
+
+
+def _split(projected: Tensor, heads: int) -> Tensor:
+    """Batch x tokens x hidden to batch x heads x tokens x head."""
+    batch, tokens, hidden = projected.shape
+    return projected.view(batch, tokens, heads, hidden // heads).transpose(1, 2)
+
+
+def inputs(batch: int) -> dict[str, Tensor]:
+    """Full sequences of 128 tokens with their labels."""
+    input_ids = torch.randint(BertConfig().vocabulary, (batch, 128))
+    return {
+        "input_ids": input_ids,
+        "attention_mask": torch.ones_like(input_ids),
+        "token_type_ids": torch.zeros_like(input_ids),
+        "labels": torch.ones(batch, dtype=torch.int64),
+    }

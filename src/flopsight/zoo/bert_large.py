@@ -1,0 +1,251 @@
+"""BERT-large for pretraining with the norms before the sublayers, and the module names of DeepSpeed's example."""
+
+from collections.abc import Callable
+from math import sqrt
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F  # noqa: N812
+
+from .bert import BertConfig, BertEmbeddings, additive_mask
+
+LARGE = BertConfig(vocabulary=30528, hidden=1024, layers=24, heads=16, intermediate=4096)
+"""The vocabulary is padded to a multiple of 64."""
+
+
+class FusedLayerNorm(nn.LayerNorm):
+    """A layer norm, under the name of the fused kernel that the published model uses."""
+
+
+class LinearActivation(nn.Linear):
+    """A linear layer with its activation."""
+
+    def __init__(self, features_in: int, features: int, activation: Callable[[Tensor], Tensor]) -> None:
+        super().__init__(features_in, features)
+        self.activation = activation
+
+    def forward(self, input: Tensor) -> Tensor:
+        """The activated projection."""
+        return self.activation(super().forward(input))
+
+
+class BertSelfAttention(nn.Module):
+    """Every token asks every other; dropout and softmax are modules of their own."""
+
+    def __init__(self, config: BertConfig) -> None:
+        super().__init__()
+        self.heads = config.heads
+        self.query = nn.Linear(config.hidden, config.hidden)
+        self.key = nn.Linear(config.hidden, config.hidden)
+        self.value = nn.Linear(config.hidden, config.hidden)
+        self.dropout = nn.Dropout(config.dropout)
+        self.softmax = nn.Softmax(dim=-1)
+
+    def forward(self, hidden: Tensor, mask: Tensor) -> Tensor:
+        """The values, weighted by how well keys answer queries."""
+        projected = (project(hidden) for project in (self.query, self.key, self.value))
+        query, key, value = (x.unflatten(-1, (self.heads, -1)).transpose(1, 2) for x in projected)
+        scores = query @ key.transpose(-1, -2) / sqrt(query.shape[-1]) + mask
+        answer: Tensor = (self.dropout(self.softmax(scores)) @ value).transpose(1, 2).flatten(2)
+        return answer
+
+
+class Projection(nn.Module):
+    """A linear layer and dropout: how every sublayer ends."""
+
+    def __init__(self, features_in: int, config: BertConfig) -> None:
+        super().__init__()
+        self.dense = nn.Linear(features_in, config.hidden)
+        self.dropout = nn.Dropout(config.dropout)
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        """What the layer adds to its input."""
+        out: Tensor = self.dropout(self.dense(hidden))
+        return out
+
+
+class BertSelfOutput(Projection):
+    """Mixes the heads."""
+
+
+class BertOutput(Projection):
+    """The narrow half of the feed-forward network."""
+
+
+class BertAttention(nn.Module):
+    """Self-attention and its output."""
+
+    def __init__(self, config: BertConfig) -> None:
+        super().__init__()
+        self.self = BertSelfAttention(config)
+        self.output = BertSelfOutput(config.hidden, config)
+
+    def forward(self, hidden: Tensor, mask: Tensor) -> Tensor:
+        """What a token learns from its neighbours."""
+        out: Tensor = self.output(self.self(hidden, mask))
+        return out
+
+
+class BertIntermediate(nn.Module):
+    """The wide half of the feed-forward network."""
+
+    def __init__(self, config: BertConfig) -> None:
+        super().__init__()
+        self.dense_act = LinearActivation(config.hidden, config.intermediate, F.gelu)
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        """Wide features, through GELU."""
+        out: Tensor = self.dense_act(hidden)
+        return out
+
+
+class BertLayer(nn.Module):
+    """Each sublayer reads a normalised copy and adds to the stream."""
+
+    def __init__(self, config: BertConfig) -> None:
+        super().__init__()
+        self.attention = BertAttention(config)
+        self.PreAttentionLayerNorm = FusedLayerNorm(config.hidden, eps=config.eps)
+        self.PostAttentionLayerNorm = FusedLayerNorm(config.hidden, eps=config.eps)
+        self.intermediate = BertIntermediate(config)
+        self.output = BertOutput(config.intermediate, config)
+
+    def forward(self, hidden: Tensor, mask: Tensor) -> Tensor:
+        """The tokens, one layer further."""
+        hidden = hidden + self.attention(self.PreAttentionLayerNorm(hidden), mask)
+        out: Tensor = hidden + self.output(self.intermediate(self.PostAttentionLayerNorm(hidden)))
+        return out
+
+
+class BertEncoder(nn.Module):
+    """The stack of layers and the norm that closes it."""
+
+    def __init__(self, config: BertConfig) -> None:
+        super().__init__()
+        self.FinalLayerNorm = FusedLayerNorm(config.hidden, eps=config.eps)
+        self.layer = nn.ModuleList(BertLayer(config) for _ in range(config.layers))
+
+    def forward(self, hidden: Tensor, mask: Tensor) -> Tensor:
+        """The tokens after every layer."""
+        for layer in self.layer:
+            hidden = layer(hidden, mask)
+        out: Tensor = self.FinalLayerNorm(hidden)
+        return out
+
+
+class BertPooler(nn.Module):
+    """Sums up a sequence by its first token."""
+
+    def __init__(self, config: BertConfig) -> None:
+        super().__init__()
+        self.dense_act = LinearActivation(config.hidden, config.hidden, torch.tanh)
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        """One vector a sequence."""
+        pooled: Tensor = self.dense_act(hidden[:, 0])
+        return pooled
+
+
+class BertModel(nn.Module):
+    """Embeddings, encoder, pooler."""
+
+    def __init__(self, config: BertConfig) -> None:
+        super().__init__()
+        self.embeddings = BertEmbeddings(config)
+        self.encoder = BertEncoder(config)
+        self.pooler = BertPooler(config)
+
+    def forward(self, input_ids: Tensor, mask: Tensor, token_type_ids: Tensor) -> tuple[Tensor, Tensor]:
+        """One vector a token, and one a sequence."""
+        hidden = self.encoder(self.embeddings(input_ids, token_type_ids), mask)
+        return hidden, self.pooler(hidden)
+
+
+class BertPredictionHeadTransform(nn.Module):
+    """Prepares tokens for the vocabulary."""
+
+    def __init__(self, config: BertConfig) -> None:
+        super().__init__()
+        self.dense_act = LinearActivation(config.hidden, config.hidden, F.gelu)
+        self.LayerNorm = FusedLayerNorm(config.hidden, eps=config.eps)
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        """The prepared tokens."""
+        out: Tensor = self.LayerNorm(self.dense_act(hidden))
+        return out
+
+
+class BertLMPredictionHead(nn.Module):
+    """Guesses words; its matrix is the word embedding's."""
+
+    def __init__(self, config: BertConfig, words: nn.Embedding) -> None:
+        super().__init__()
+        self.transform = BertPredictionHeadTransform(config)
+        self.decoder = nn.Linear(config.hidden, config.vocabulary, bias=False)
+        self.decoder.weight = words.weight
+        self.bias = nn.Parameter(torch.zeros(config.vocabulary))
+
+    def forward(self, hidden: Tensor, masked: Tensor | None) -> Tensor:
+        """Scores of every word, for the masked tokens or, where none are named, for all."""
+        tokens = self.transform(hidden).flatten(0, 1)
+        if masked is not None:
+            tokens = tokens.index_select(0, masked)
+        scores: Tensor = self.decoder(tokens) + self.bias
+        return scores
+
+
+class BertPreTrainingHeads(nn.Module):
+    """Masked words, and whether one sentence follows the other."""
+
+    def __init__(self, config: BertConfig, words: nn.Embedding) -> None:
+        super().__init__()
+        self.predictions = BertLMPredictionHead(config, words)
+        self.seq_relationship = nn.Linear(config.hidden, 2)
+
+    def forward(self, hidden: Tensor, pooled: Tensor, masked: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Scores of both tasks."""
+        return self.predictions(hidden, masked), self.seq_relationship(pooled)
+
+
+class Pretraining(NamedTuple):
+    """Scores of both pretraining tasks."""
+
+    words: Tensor
+    follows: Tensor
+
+
+class BertForPreTrainingPreLN(nn.Module):
+    """Masked words and next sentences; the large model has 336,234,306 parameters."""
+
+    def __init__(self, config: BertConfig = LARGE) -> None:
+        super().__init__()
+        self.bert = BertModel(config)
+        self.cls = BertPreTrainingHeads(config, self.bert.embeddings.word_embeddings)
+
+    def forward(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+        masked: Tensor | None = None,
+    ) -> Pretraining:
+        """Scores of both tasks; `masked` holds the places of the masked tokens in the flattened batch."""
+        if token_type_ids is None:
+            token_type_ids = torch.zeros_like(input_ids)
+        if attention_mask is None:
+            attention_mask = torch.ones_like(input_ids)
+        mask = additive_mask(attention_mask, self.cls.seq_relationship.weight.dtype)
+        hidden, pooled = self.bert(input_ids, mask, token_type_ids)
+        return Pretraining(*self.cls(hidden, pooled, masked))
+
+
+def inputs(batch: int) -> dict[str, Tensor]:
+    """Full sequences of 128 tokens, of which some 11 % are masked: 1159 of 80 x 128, as in the published profile."""
+    input_ids = torch.randint(LARGE.vocabulary, (batch, 128))
+    return {
+        "input_ids": input_ids,
+        "attention_mask": torch.ones_like(input_ids),
+        "token_type_ids": torch.zeros_like(input_ids),
+        "masked": torch.arange(round(1159 / 80 * batch)),
+    }

@@ -1,0 +1,79 @@
+"""The list of embedded models by name; torch is imported when one is built."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, NamedTuple
+
+from ..errors import InputError, did_you_mean
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One embedded model."""
+
+    name: str
+    home: str
+    """The file that it lives in."""
+    factory: str
+    about: str
+    batch: int
+    """A batch that profiles in seconds on a laptop."""
+    published_batch: int
+    """The batch of the profile that was published for it."""
+
+
+class Example(NamedTuple):
+    """A model and what to call it with."""
+
+    model: nn.Module
+    args: tuple[Tensor, ...]
+    kwargs: dict[str, Tensor]
+
+
+_ENTRIES = (
+    Entry("lenet5", "lenet", "LeNet5", "LeNet-5, 1x32x32 digits", 1024, 1024),
+    Entry("alexnet", "alexnet", "AlexNet", "AlexNet, 3x224x224 images", 8, 256),
+    Entry("pointnet", "pointnet", "PointNet", "PointNet, clouds of 1024 points", 4, 32),
+    Entry("resnet18", "resnet", "ResNet", "ResNet-18, 3x224x224 images", 4, 16),
+    Entry("bert-base", "bert", "BertForSequenceClassification", "BERT-base classifier, 128 tokens", 1, 4),
+    Entry("bert-large", "bert_large", "BertForPreTrainingPreLN", "BERT-large pre-LN pretraining, 128 tokens", 1, 80),
+    Entry("gpt2", "gpt", "GPT", "GPT-2 small, 128 tokens", 1, 1),
+)
+
+
+def entries() -> tuple[Entry, ...]:
+    """Every embedded model."""
+    return _ENTRIES
+
+
+def names() -> list[str]:
+    """The names that `build` knows."""
+    return [entry.name for entry in _ENTRIES]
+
+
+def build(name: str, batch: int | None = None) -> Example:
+    """A model with random weights and random inputs; `with torch.device("meta")` around it allocates nothing.
+
+    The batch is a small one unless given; images and clouds go in by position, token ids by name.
+    """
+    entry = _find(name)
+    home = import_module(f"{__package__}.{entry.home}")
+    tensors: dict[str, Tensor] = home.inputs(entry.batch if batch is None else batch)
+    model: nn.Module = getattr(home, entry.factory)()
+    if len(tensors) == 1:
+        return Example(model, tuple(tensors.values()), {})
+    return Example(model, (), tensors)
+
+
+def _find(name: str) -> Entry:
+    for entry in _ENTRIES:
+        if entry.name == name.lower().replace("_", "-"):
+            return entry
+    raise InputError(
+        f"There is no embedded model {name!r}; there are {', '.join(names())}.{did_you_mean(name, names())}"
+    )
