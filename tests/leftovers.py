@@ -13,6 +13,7 @@ from torch.nn.modules import module as module_internals
 
 optimizer_internals = import_module("torch.optim.optimizer")
 PATCHABLE = (torch, torch.nn.functional, torch.Tensor)
+CHANGED_BY_TORCH = {"manual_seed"}  # importing torch._dynamo wraps it
 MODULE_HOOKS = [name for name in vars(nn.Module()) if "hook" in name]
 GLOBAL_HOOKS = [
     name for name, value in vars(module_internals).items() if name.startswith("_global_") and hasattr(value, "__len__")
@@ -51,7 +52,7 @@ def process_state() -> dict:
         state[name] = len(getattr(module_internals, name))
     for home in PATCHABLE:
         for name, value in list(vars(home).items()):
-            if callable(value) and not isinstance(value, type):
+            if callable(value) and not isinstance(value, type) and name not in CHANGED_BY_TORCH:
                 state[f"{home.__name__}.{name}"] = value
     return state
 
