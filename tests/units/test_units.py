@@ -1,6 +1,7 @@
 """The text of numbers. The seeds' figures are their own literals, each with the number it came from."""
 
 import pytest
+
 from flopsight import units
 from flopsight.errors import InputError
 
@@ -12,7 +13,8 @@ from flopsight.errors import InputError
         (156, "156 FLOP"),
         (999, "999 FLOP"),
         (999.4, "999 FLOP"),
-        (999.6, "1 kFLOP"),
+        (999.6, "1.00 kFLOP"),
+        (1000, "1.00 kFLOP"),
         (61_706, "61.7 kFLOP"),
         (1.28e12, "1.28 TFLOP"),
         (3.446e15, "3.45 PFLOP"),
@@ -95,7 +97,7 @@ def test_operations_read_as_in_the_seeds_and_stop_at_giga(value, text):
     ("value", "text"),
     [
         (29_041_633_280 / 83.19e-3, "349.1 GFLOPS"), (102.004e12, "102.0 TFLOPS"), (0.0, "0.0 FLOPS"), (0, "0.0 FLOPS"),
-        (2 * 860_160 / 2.8035e-3, "613.64 MFLOPS"), (1310.14e12, "1310.14 TFLOPS"), (116.274e12, "116.27 TFLOPS"), (42.5e3, "42.5 KFLOPS"),
+        (2 * 860_160 / 2.80356e-3, "613.62 MFLOPS"), (1310.14e12, "1310.14 TFLOPS"), (116.274e12, "116.27 TFLOPS"), (42.5e3, "42.5 KFLOPS"),
     ],
 )  # fmt: skip
 def test_rates_read_as_in_the_seeds_and_stop_at_tera(value, text):

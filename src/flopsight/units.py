@@ -1,0 +1,196 @@
+"""One door for the text of numbers: ours, the seeds', and back from text to numbers.
+
+Inside the program a number is FLOP, bytes or seconds. Only here does it get a prefix.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
+from math import floor, log10
+
+from .errors import InputError
+
+# --- our own style: three significant digits -------------------------------------------------------------------
+
+
+def si(value: float, unit: str = "") -> str:
+    """Three significant digits and a decimal prefix: `si(1.28e12, "FLOP")` is `1.28 TFLOP`."""
+    prefixes = ("", "k", "M", "G", "T", "P", "E")
+    scaled, place = value, 0
+    while abs(scaled) >= 999.5 and place < len(prefixes) - 1:
+        scaled /= 1000
+        place += 1
+    whole = not place and scaled == int(scaled)  # 156 parameters are not 156.0
+    return f"{int(scaled) if whole else _three_digits(scaled)} {prefixes[place]}{unit}".rstrip()
+
+
+def seconds(value: float) -> str:
+    """A time with the unit that suits it: `25.7 ms`."""
+    for scale, unit in ((1, "s"), (1e3, "ms"), (1e6, "us")):
+        if abs(value) * scale >= 0.9995 or not value:
+            return f"{_three_digits(value * scale)} {unit}"
+    return f"{_three_digits(value * 1e9)} ns"
+
+
+def size(value: float) -> str:
+    """Bytes with a decimal prefix: `46.8 MB`."""
+    return si(value, "B")
+
+
+def rate(value: float) -> str:
+    """Work per second: `349 GFLOP/s`."""
+    return si(value, "FLOP/s")
+
+
+def percent(share: float) -> str:
+    """A share of the whole with one decimal: `32.5%`; what is there but tiny is `<0.1%`."""
+    if 0 < share < 0.0005:
+        return "<0.1%"
+    return "100%" if round(share, 3) == 1 else f"{share:.1%}"
+
+
+def count(value: int) -> str:
+    """Every digit, grouped: `11,689,512`."""
+    return f"{value:,}"
+
+
+def shape(dims: Sequence[int]) -> str:
+    """A tensor's shape as the command line takes it: `16x3x224x224`."""
+    return "x".join(map(str, dims)) or "scalar"
+
+
+def _three_digits(value: float) -> str:
+    if not value:
+        return "0"
+    rounded = float(f"{value:.2e}")  # first, so that 9.996 is seen as the 10.0 it becomes
+    decimals = max(0, 2 - floor(log10(abs(rounded))))
+    return f"{rounded:.{decimals}f}"
+
+
+# --- the seeds' style: `str(round(x, 2))` and a unit --------------------------------------------------------------
+
+_THOUSAND, _MILLION, _BILLION, _TRILLION = 10**3, 10**6, 10**9, 10**12
+_TO_G = ((_BILLION, "G"), (_MILLION, "M"), (_THOUSAND, "K"))
+_TO_T = ((_TRILLION, "T"), *_TO_G)
+_PARAMS = ((_BILLION, "G"), (_MILLION, "M"), (_THOUSAND, "k"))
+
+
+def seed_params(value: int) -> str:
+    """Parameters as the seeds print them: `61.71 k`, `336.23 M`, `156`."""
+    return _seed(value, _PARAMS, "")
+
+
+def seed_macs(value: int) -> str:
+    """MACs as the seeds print them, never above G: `439.56 MMACs`, `41271.95 GMACs`, `0 MACs`."""
+    return _seed(value, _TO_G, "MACs")
+
+
+def seed_flops(value: float) -> str:
+    """A number of operations as the seeds print it, never above G: `29.04 G`, `6279.86 G`."""
+    return _seed(value, _TO_G, "")
+
+
+def seed_rate(value: float) -> str:
+    """Operations per second as the seeds print them: `349.1 GFLOPS`, `1310.14 TFLOPS`, `0.0 FLOPS`."""
+    return _seed(float(value), _TO_T, "FLOPS")
+
+
+def seed_large(value: float, unit: str = "") -> str:
+    """A number as AProfiler prints it, up to T: `1720.6 T`, `49.04 GB`."""
+    return _seed(value, _TO_T, unit)
+
+
+def seed_time(value: float) -> str:
+    """A time as the seeds print it: `1.89 s`, `25.7 ms`, `730.75 us`."""
+    if value >= 1:
+        return f"{_two_decimals(value)} s"
+    if value >= 1e-3:
+        return f"{_two_decimals(value * 1e3)} ms"
+    return f"{_two_decimals(value * 1e6) if value else 0} us"
+
+
+def seed_percent(part: float, whole: float) -> str:
+    """A share as the seeds print it, `38.12%`; nothing of nothing is `0.00%`."""
+    return f"{part / whole if whole else 0:.2%}"
+
+
+def _seed(value: float, steps: tuple[tuple[int, str], ...], unit: str) -> str:
+    for step, prefix in steps:
+        if value >= step:
+            return f"{_two_decimals(value / step)} {prefix}{unit}"
+    return f"{_two_decimals(value)} {unit}".rstrip()
+
+
+def _two_decimals(value: float) -> str:
+    return str(round(value, 2))
+
+
+# --- from text to numbers ---------------------------------------------------------------------------------------
+
+_SUFFIXES = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "b": 10**9, "t": 10**12, "p": 10**15, "e": 10**18}
+_SUFFIXES |= {f"{letter}i": 1024**power for power, letter in enumerate("kmgtpe", start=1)}
+_PER_SECOND = {"": 1, "s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+_NUMBER = re.compile(r"\s*([-+]?\d[\d_,]*\.?\d*(?:[eE][-+]?\d+)?)\s*([A-Za-z/%]*)\s*")
+
+
+def parse_quantity(text: str | float) -> float:
+    """A number with an SI or IEC suffix: `26M`, `8.2 GFLOPs`, `16 GiB`, `1e9`."""
+    if not isinstance(text, str):
+        return text
+    number, suffix = _split(text, "26M, 8.2G or 16GiB")
+    for unit in ("flops", "flop", "macs", "mac", "params", "bytes", "b"):
+        # "16 B" is bytes, "7B" alone is billions: a bare B is a unit only after a prefix
+        if suffix.endswith(unit) and (unit != "b" or len(suffix) > 1):
+            suffix = suffix.removesuffix(unit)
+            break
+    if suffix not in _SUFFIXES:
+        raise InputError(f"{text!r} is not a quantity. Write it like 26M, 8.2G or 16GiB.")
+    return float(number * _SUFFIXES[suffix])
+
+
+def parse_time(text: str | float) -> float:
+    """Seconds from `25ms`, `1.5 s` or a plain number."""
+    if not isinstance(text, str):
+        return text
+    number, suffix = _split(text, "25ms or 1.5s")
+    if suffix not in _PER_SECOND:
+        raise InputError(f"{text!r} is not a time. Write it like 25ms or 1.5s.")
+    return float(number / _PER_SECOND[suffix])
+
+
+def parse_share(text: str | float) -> float:
+    """A share from `10%` or `0.1`."""
+    if not isinstance(text, str):
+        return text
+    number, suffix = _split(text, "10% or 0.1")
+    if suffix not in ("", "%"):
+        raise InputError(f"{text!r} is not a share. Write it like 10% or 0.1.")
+    return float(number / 100 if suffix else number)
+
+
+def _split(text: str, examples: str) -> tuple[Decimal, str]:
+    match = _NUMBER.fullmatch(text)
+    if match is None:
+        raise InputError(f"{text!r} is not a number. Write it like {examples}.")
+    return Decimal(re.sub("[_,]", "", match[1])), match[2].lower()
+
+
+# --- by the name of the unit ------------------------------------------------------------------------------------
+
+_SAY: Mapping[str, Callable[[float], str]] = {
+    "count": lambda value: count(int(value)),
+    "MAC": lambda value: f"{count(int(value))} ({si(value)})" if value >= 1000 else count(int(value)),
+    "FLOP": lambda value: f"{count(int(value))} ({si(value)})" if value >= 1000 else count(int(value)),
+    "byte": size,
+    "second": seconds,
+    "FLOP/s": rate,
+    "per second": lambda value: f"{si(value)}/s",
+    "share": percent,
+}
+
+
+def say(value: float, unit: str) -> str:
+    """A value as a summary says it, by the name of its unit."""
+    return _SAY[unit](value)
