@@ -1,0 +1,99 @@
+"""What `flopsight device` says: what was found, its peaks with grades and sources, and how to state a peak."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .detect import Found
+from .peaks import Ambiguous, Device, Figure, sources
+from .stated import VARIABLE
+
+GRADES = {
+    "A": "a vendor's table was read, or independent citations agree",
+    "B": "one secondary source, or derived from units and clock",
+    "C": "recalled or estimated: verify before relying on it",
+}
+HOW_TO_STATE = f'To state a dense peak yourself, in FLOP/s: {VARIABLE}="bf16=989e12,fp32=67e12"'
+INTEGER = ("int8", "int4")
+
+
+@dataclass(frozen=True)
+class PeakRow:
+    """One line of the table of peaks."""
+
+    dtype: str
+    rate: str
+    grade: str
+    sources: str
+
+
+def lines(found: Found) -> list[str]:
+    """The whole report, a line an item."""
+    page = [f"{label:<15}{text}" for label, text in facts(found)]
+    rows = peak_rows(found)
+    if rows:
+        page += ["", f"{'dtype':<15}{'dense peak':<18}{'grade':<8}sources"]
+        page += [f"{row.dtype:<15}{row.rate:<18}{row.grade:<8}{row.sources}" for row in rows]
+    page += citations(found)
+    return [*page, "", HOW_TO_STATE]
+
+
+def facts(found: Found) -> list[tuple[str, str]]:
+    """What torch reports, and what the table makes of it."""
+    told = [("device", found.device), ("name", found.name)]
+    if found.compute_units:
+        told.append(("compute units", str(found.compute_units)))
+    if found.memory:
+        told.append(("memory", f"{found.memory / 2**30:.1f} GiB"))
+    told.append(("taken as", verdict(found)))
+    if found.known:
+        bandwidth = found.known.bandwidth
+        told.append(("bandwidth", f"{bandwidth.value / 1e12:.4g} TB/s, grade {bandwidth.grade}, {_keys(bandwidth)}"))
+        told.append(("torch device", found.known.one_torch_device_is))
+    if found.known and found.known.notes:
+        told.append(("note", found.known.notes))
+    if found.tf32:
+        told.append(("float32", f"{' and '.join(sorted(found.tf32, reverse=True))} may run as TF32"))
+    return told
+
+
+def verdict(found: Found) -> str:
+    """Which row the device is, or why it has none."""
+    if isinstance(found.match, Device):
+        return f"{found.match.name} ({found.match.id}), {found.match.architecture} {found.match.target}"
+    if isinstance(found.match, Ambiguous):
+        return f"ambiguous: {found.match}. Its peaks are not known"
+    if found.device.startswith("cpu"):
+        return "a CPU: no table can tell its peak, which hangs on clocks and vector width"
+    if found.device.startswith("meta"):
+        return "no device: nothing runs on meta tensors"
+    return "not in the table under this name, number of units and memory: its peaks are not known"
+
+
+def peak_rows(found: Found) -> list[PeakRow]:
+    """Peaks by dtype, what the user stated first."""
+    rows = [PeakRow(dtype, _rate(dtype, value), "-", "stated by you") for dtype, value in found.stated.items()]
+    table = found.known.peaks if found.known else {}
+    return rows + [PeakRow(key, _rate(key, it.value), it.grade, _keys(it)) for key, it in table.items()]
+
+
+def citations(found: Found) -> list[str]:
+    """What the grades and the source keys on the page stand for."""
+    if not found.known:
+        return []
+    figures = [found.known.bandwidth, *found.known.peaks.values()]
+    grades = sorted({figure.grade for figure in figures})
+    cited = dict.fromkeys(key for figure in figures for key in figure.sources)
+    page = ["", *(f"grade {grade}: {GRADES[grade]}" for grade in grades)]
+    for key in cited:
+        source = sources()[key]
+        page.append(f"{key}: {source.what}{f' [{source.where}]' if source.where else ''}")
+    return page
+
+
+def _rate(dtype: str, value: float) -> str:
+    return f"{value / 1e12:.5g} {'TOP/s' if dtype in INTEGER else 'TFLOP/s'}"
+
+
+def _keys(figure: Figure) -> str:
+    return " ".join(figure.sources)
