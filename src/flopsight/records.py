@@ -127,3 +127,29 @@ class ModuleCall:
     calls: int
     inputs: tuple[TensorMeta, ...] = ()
     outputs: tuple[TensorMeta, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One parameter tensor. Two nodes that own the same tensor hold the same `key`."""
+
+    key: int
+    name: str
+    numel: int
+    itemsize: int = 4
+    trainable: bool = True
+    whole_numel: int | None = None
+    """Elements of the whole tensor where this process holds a shard of it."""
+    state_bytes: int = 0
+    """What the optimizer keeps for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleRow:
+    """A module as it stands in the model, called or not."""
+
+    path: str
+    name: str
+    kind: str
+    extra_repr: str = ""
+    parameters: tuple[Parameter, ...] = ()

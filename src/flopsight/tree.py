@@ -10,7 +10,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from .errors import InputError, did_you_mean
-from .records import OUTSIDE, PHASES, Shape
+from .records import OUTSIDE, PHASES, Parameter, Shape
 
 if TYPE_CHECKING:
     from .caveats import Caveat
@@ -91,21 +91,6 @@ class Phases:
     def total(self) -> Cost:
         """All phases together."""
         return self.forward + self.backward + self.recompute + self.optimizer
-
-
-@dataclass(frozen=True, slots=True)
-class Parameter:
-    """One parameter tensor. Two nodes that own the same tensor hold the same `key`."""
-
-    key: int
-    name: str
-    numel: int
-    itemsize: int = 4
-    trainable: bool = True
-    whole_numel: int | None = None
-    """Elements of the whole tensor where this process holds a shard of it."""
-    state_bytes: int = 0
-    """What the optimizer keeps for it."""
 
 
 @dataclass(frozen=True, slots=True)

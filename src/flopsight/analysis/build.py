@@ -1,0 +1,149 @@
+"""Records -> profile tree: price every record, put it into its row, and keep the ledger of what is not known."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from ..caveats import BadFormula, Caveat, UnknownOps
+from ..formulas import COUNTED, UNKNOWN, Priced, price
+from ..records import OUTSIDE, PHASES, ModuleCall, ModuleRow, OpRecord, Shape
+from ..tree import FREE, Cost, Coverage, Node, OpRow, Phases, UnknownOp
+
+MOST_SHAPES = 8
+"""Distinct input shapes kept with an op row."""
+MOST_MODULES = 8
+"""Modules named with an unknown op."""
+
+
+@dataclass
+class Observed:
+    """What was seen of a model, from whichever passes ran: the input to `build`."""
+
+    rows: tuple[ModuleRow, ...]
+    """Parents before children, the root first, its path the empty string."""
+    records: Iterable[OpRecord] = ()
+    calls: Iterable[ModuleCall] = ()
+    views: Mapping[str, int] = field(default_factory=dict)
+    latencies: Mapping[str, float] = field(default_factory=dict)
+    backward_latencies: Mapping[str, float] = field(default_factory=dict)
+    saved_bytes: Mapping[str, int] = field(default_factory=dict)
+    allocated_bytes: Mapping[str, int] = field(default_factory=dict)
+    ignored: Callable[[ModuleRow], bool] = lambda _row: False
+
+
+def build(seen: Observed) -> tuple[Node, Coverage, tuple[Caveat, ...]]:
+    """The module tree, the coverage ledger, and the doubts that pricing raised."""
+    ledger = _Ledger(seen)
+    calls = {call.module: call for call in seen.calls}
+    below: defaultdict[str, list[ModuleRow]] = defaultdict(list)
+    root, *others = seen.rows
+    for row in others:
+        below[row.path.rpartition(".")[0]].append(row)
+    if OUTSIDE in ledger.ops:
+        below[""].append(ModuleRow(OUTSIDE, OUTSIDE, ""))
+
+    def node(row: ModuleRow, ignored: bool = False) -> Node:
+        ignored = ignored or seen.ignored(row)
+        children = tuple(node(child, ignored) for child in below[row.path])
+        call = calls.get(row.path, ModuleCall(row.path, 0))
+        made = Node(
+            path=row.path,
+            name=row.name,
+            kind=row.kind,
+            children=children,
+            parameters=row.parameters,
+            calls=call.calls,
+            input_shapes=_shapes(call.inputs),
+            output_shapes=_shapes(call.outputs),
+            input_bytes=sum(meta.nbytes for meta in call.inputs),
+            output_bytes=sum(meta.nbytes for meta in call.outputs),
+            latency=_latency(row.path, seen.latencies, [child.latency for child in children]),
+            backward_latency=_latency(row.path, seen.backward_latencies, [c.backward_latency for c in children]),
+            own_activation_bytes=0 if ignored else seen.saved_bytes.get(row.path, 0),
+            allocated_bytes=seen.allocated_bytes.get(row.path),
+            extra_repr=row.extra_repr,
+            ignored=ignored,
+        )
+        if ignored:
+            return made
+        return replace(made, own=ledger.phases(row.path), ops=ledger.rows(row.path))
+
+    return node(root), ledger.coverage(), ledger.caveats()
+
+
+def _shapes(metas: Iterable[object]) -> tuple[Shape, ...]:
+    return tuple(meta.shape for meta in metas)  # type: ignore[attr-defined]
+
+
+def _latency(path: str, measured: Mapping[str, float], children: list[float | None]) -> float | None:
+    """A row's own measurement; a container that is never called shows its children's sum."""
+    if path in measured:
+        return measured[path]
+    known = [latency for latency in children if latency is not None]
+    return sum(known) if known else None
+
+
+class _Ledger:
+    """Every record with its price, by module."""
+
+    def __init__(self, seen: Observed) -> None:
+        self.ops: defaultdict[str, dict[tuple[str, str, str, str], OpRow]] = defaultdict(dict)
+        self._counted: Counter[str] = Counter()
+        self._free: Counter[str] = Counter(seen.views)
+        self._unknown: dict[str, UnknownOp] = {}
+        self._bytes_known = 0
+        for record in seen.records:
+            self._enter(record, price(record))
+
+    def _enter(self, record: OpRecord, priced: Priced) -> None:
+        cost = priced.cost * record.count
+        if priced.status == UNKNOWN:
+            self._miss(record, priced, cost)
+        else:
+            self._bytes_known += cost.bytes
+            (self._counted if priced.status == COUNTED else self._free)[record.op] += record.count
+        dtype = next((meta.dtype for meta in record.inputs if meta.is_real_number), "")
+        key = (record.op, record.phase, dtype, priced.status)
+        rows = self.ops[record.module]
+        row = rows.get(key) or OpRow(record.op, record.phase, 0, FREE, priced.status, dtype=dtype)
+        shapes = row.shapes
+        seen = tuple(meta.shape for meta in record.inputs)
+        if len(shapes) < MOST_SHAPES and seen not in shapes:
+            shapes = (*shapes, seen)
+        rows[key] = replace(row, calls=row.calls + record.count, cost=row.cost + cost, shapes=shapes)
+
+    def _miss(self, record: OpRecord, priced: Priced, cost: Cost) -> None:
+        before = self._unknown.get(record.op, UnknownOp(0, why=priced.why))
+        modules = before.modules
+        if record.module not in modules and len(modules) < MOST_MODULES:
+            modules = (*modules, record.module)
+        self._unknown[record.op] = UnknownOp(
+            before.calls + record.count, modules, before.bytes + cost.bytes, before.why
+        )  # fmt: skip
+
+    def phases(self, path: str) -> Phases:
+        """What ran in a module itself, by phase; unknown ops add the bytes they surely move, no FLOPs."""
+        costs = dict.fromkeys(PHASES, FREE)
+        for row in self.ops[path].values():
+            costs[row.phase] += row.cost
+        return Phases(**costs)
+
+    def rows(self, path: str) -> tuple[OpRow, ...]:
+        """The op rows of a module, heaviest first."""
+        return tuple(sorted(self.ops[path].values(), key=lambda row: (-row.cost.flops, -row.calls, row.op)))
+
+    def coverage(self) -> Coverage:
+        """Counted, free and unknown calls by op."""
+        return Coverage(dict(self._counted), dict(self._free), dict(self._unknown), self._bytes_known)
+
+    def caveats(self) -> tuple[Caveat, ...]:
+        """The doubts: ops without a formula, and formulas that failed."""
+        failed = [BadFormula(op, miss.why) for op, miss in self._unknown.items() if miss.why.startswith("the formula")]
+        names = tuple(op for op, miss in self._unknown.items() if not miss.why.startswith("the formula"))
+        missing = [UnknownOps(names, sum(self._unknown[op].calls for op in names))] if names else []
+        return (*missing, *failed)
+
+
+

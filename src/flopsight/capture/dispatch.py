@@ -1,0 +1,225 @@
+"""Every op that runs, turned into a record: which, with what arguments, in which module and phase."""
+
+from __future__ import annotations
+
+from collections import Counter as Tally
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import torch
+from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from ..records import OPTIMIZER, ModuleCall, OpRecord
+from . import internals
+from .facts import MADE_OF_OPS, OpInfo, describe, values_by_name
+from .metas import flat, meta, metas, raw, raw_meta, tensors_in
+from .ownership import Ownership, optimizer_steps
+from .place import Places
+from .scope import Call, Site, Sites, module_calls
+
+COMPACT_AT = 50_000
+"""Raw entries are folded into counts when this many have gathered, so that long runs stay small."""
+
+Raw = tuple[Any, ...]
+"""(info, args, kwargs, outputs, facts, site, phase), tensors replaced by raw metas."""
+
+
+class Counter(TorchDispatchMode):
+    """Records every op inside the `with`, on the thread that entered it and in the backward it begins."""
+
+    supports_higher_order_operators = True
+
+    def __init__(self, model: nn.Module | None, known: Callable[[str], bool]) -> None:
+        super().__init__()
+        self.sites = Sites(model)
+        self.places: Places | None = None
+        self.direct_forwards: set[str] = set()
+        self.expanded: set[str] = set()
+        self._known = known
+        self._infos: dict[Any, OpInfo] = {}
+        self._calls: dict[Site, list[Any]] = {}
+        self._raw: list[Raw] = []
+        self._folded: Tally[Raw] = Tally()
+        self._ownership: Ownership | None = None
+        self._stack = ExitStack()
+        self._depth = 0
+
+    # -- on and off
+
+    def __enter__(self) -> Counter:
+        """Begin to watch. Entered again while an op runs, it looks inside that op."""
+        self._depth += 1
+        if self._depth == 1:
+            watch = self._watch
+            self._stack.enter_context(internals.eager_stance())
+            self._stack.enter_context(module_calls(watch))
+            self._stack.enter_context(optimizer_steps(self._begin_step, self._end_step))
+        super().__enter__()
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        """Stop watching; everything is as it was."""
+        super().__exit__(*problem)  # type: ignore[no-untyped-call]
+        self._depth -= 1
+        if not self._depth:
+            self._stack.close()
+            if self.places is not None:
+                self.direct_forwards |= self.places.direct_forwards
+                self.places = None
+
+    def _begin_step(self, optimizer: torch.optim.Optimizer) -> None:
+        if self.places is not None and self.places.here() is not None:
+            self._ownership = Ownership(self.sites, optimizer)
+            self.places.optimizing = True
+
+    def _end_step(self) -> None:
+        self._ownership = None
+        if self.places is not None:
+            self.places.optimizing = False
+
+    # -- modules
+
+    def _watch(self, plain: Call) -> Call:
+        def watched(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
+            place = self.places.here() if self.places is not None else None
+            if place is None:
+                return plain(module, *args, **kwargs)
+            caller, direct, task = place.site, place.direct, place.task
+            site = self.sites.find(module, direct[0] if direct else caller)
+            place.site, place.direct, place.task = site, None, internals.graph_task()
+            place.mark(site)
+            output = None
+            try:
+                output = plain(module, *args, **kwargs)
+                return output
+            finally:
+                if place.task == -1:
+                    place.after_backward = False
+                    self._note_call(site, args, kwargs, output)
+                place.site, place.direct = caller, direct
+                if caller is not self.sites.outside:
+                    place.task = task
+                place.mark(caller)
+
+        if self.places is None:
+            self.places = Places(self.sites, watched.__code__)
+        return watched
+
+    def _note_call(self, site: Site, args: Any, kwargs: Any, output: Any) -> None:
+        call = self._calls.get(site)
+        if call is None:
+            inputs = [raw_meta(tensor) for tensor in tensors_in((args, kwargs))]
+            self._calls[site] = [1, inputs, [raw_meta(tensor) for tensor in tensors_in(output)]]
+        else:
+            call[0] += 1
+
+    # -- ops
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Run an op and note it."""
+        kwargs = kwargs or {}
+        info = self._infos.get(func)
+        if info is None:
+            info = self._infos[func] = describe(func, self._known)
+        if types and any(map(internals.is_wrapper_subclass, flat((args, kwargs)))):
+            return NotImplemented  # the subclass runs its own ops, and those come here
+        if info.expand:
+            return self._expand(info, func, args, kwargs)
+        output = self.run(func, args, kwargs)
+        self._note(info, args, kwargs, output)
+        return output
+
+    def run(self, func: Any, args: Any, kwargs: Any) -> Any:
+        """Let the op happen; a counter on meta tensors knows a faster way."""
+        return func(*args, **kwargs)
+
+    def _note(self, info: OpInfo, args: Any, kwargs: Any, output: Any) -> None:
+        places = self.places
+        place = places.here() if places is not None else None
+        if places is None or place is None:
+            return
+        info.calls += 1
+        if info.kind == "view":
+            if args and type(args[0]) is nn.Parameter:
+                places.touch(place, args[0])
+            return
+        values = []
+        for value in args:
+            if isinstance(value, torch.Tensor):
+                if type(value) is nn.Parameter:
+                    places.touch(place, value)
+                values.append(raw_meta(value))
+            else:
+                values.append(raw(value))
+        site, phase = places.where(place)
+        facts = tuple(info.facts(values_by_name(info, args, kwargs)).items()) if info.facts else ()
+        if self._ownership is not None and phase is OPTIMIZER:
+            for row, part, named, made in self._ownership.split(args, kwargs, output):
+                self._raw.append((info, part, named, made, facts, row, phase))
+        else:
+            named = tuple((name, raw(value)) for name, value in kwargs.items()) if kwargs else ()
+            self._raw.append((info, tuple(values), named, raw(output), facts, site, phase))
+        if len(self._raw) >= COMPACT_AT:
+            self._fold()
+
+    def _expand(self, info: OpInfo, func: Any, args: Any, kwargs: Any) -> Any:
+        """Look inside an op that has no formula, where that is safe; else note it as it is."""
+        body = _inside(info, func)
+        if body is not None:
+            with self:
+                output = body(*args, **kwargs)
+            if output is not NotImplemented:
+                self.expanded.add(info.name)
+                return output
+        output = self.run(func, args, kwargs)
+        self._note(info, args, kwargs, output)
+        return output
+
+    # -- what came of it
+
+    def _fold(self) -> None:
+        for entry in self._raw:
+            self._folded[entry] += 1
+        self._raw.clear()
+
+    def records(self) -> Iterator[OpRecord]:
+        """Every op that ran, equal calls folded into one record."""
+        self._fold()
+        for (info, args, kwargs, outputs, facts, site, phase), count in self._folded.items():
+            bound = dict(info.defaults) | dict(zip(info.names, args, strict=False)) | dict(kwargs)
+            yield OpRecord(
+                op=info.name,
+                overload=info.overload,
+                args={name: meta(bound[name]) for name in info.names if name in bound},
+                outputs=tuple(metas(outputs)),
+                kind=info.kind,
+                facts=dict(facts),
+                module=site.path,
+                phase=phase,
+                count=count,
+            )
+
+    def views(self) -> dict[str, int]:
+        """Calls of ops that do no work, by name."""
+        found: Tally[str] = Tally()
+        for info in self._infos.values():
+            if info.kind == "view" and info.calls:
+                found[info.name] += info.calls
+        return dict(found)
+
+    def module_calls(self) -> Iterator[ModuleCall]:
+        """What went in and out of every module that was called."""
+        for site, (calls, inputs, outputs) in self._calls.items():
+            yield ModuleCall(site.path, calls, tuple(map(meta, inputs)), tuple(map(meta, outputs)))
+
+
+def _inside(info: OpInfo, func: Any) -> Callable[..., Any] | None:
+    """A way to run the op in terms of other ops, if there is a safe one."""
+    if internals.is_composite(func):
+        decompose: Callable[..., Any] = func.decompose
+        return decompose
+    if info.name in MADE_OF_OPS:
+        return internals.kernel(func, "CPU", "CompositeExplicitAutograd")
+    return internals.python_body(func)

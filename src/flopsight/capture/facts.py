@@ -1,0 +1,188 @@
+"""What only torch knows about a call: the kind of an op, its argument names, and values that decide its work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+
+NO_WORK = {
+    "aten.alias", "aten._unsafe_view", "aten.detach", "aten.lift", "aten.lift_fresh", "aten.empty", "aten.empty_like",
+    "aten.empty_strided", "aten.new_empty", "aten.new_empty_strided", "aten.empty_permuted", "aten.set_",
+    "aten.resize_", "aten._reshape_alias", "aten.detach_", "aten.sym_size", "aten.sym_stride", "aten.sym_numel",
+    "aten.sym_storage_offset", "aten.is_same_size", "aten.requires_grad_", "aten.retain_grad", "aten.is_contiguous",
+    "aten.sym_is_contiguous", "aten.is_non_overlapping_and_dense", "aten.is_strides_like_format", "aten.size",
+    "aten.stride", "aten.storage_offset", "aten.numel", "aten.dim", "aten.is_pinned", "aten.record_stream",
+    "aten._has_compatible_shallow_copy_type", "aten._assert_async", "aten._assert_scalar", "aten._local_scalar_dense",
+    "aten._version", "aten._fused_sdp_choice", "aten._nested_get_values", "aten._nested_get_offsets",
+    "aten.is_coalesced", "aten._nnz", "aten._indices", "aten._values", "aten.crow_indices", "aten.col_indices",
+    "aten.values", "aten.indices", "aten._dimI", "aten._dimV", "aten.sparse_dim", "aten.dense_dim",
+    "aten.unsafe_split", "aten.unsafe_split_with_sizes", "aten.unsafe_chunk", "aten._conj", "aten._neg_view",
+    "aten.resolve_conj", "aten.resolve_neg", "aten._reshape_copy",
+}  # fmt: skip
+"""Ops that compute and move nothing, though torch does not call them views."""
+
+SILENT_NAMESPACES = {"prim", "profiler", "prims_debug"}
+
+COPIES = {
+    "aten.clone", "aten._to_copy", "aten.copy_", "aten.copy", "aten.where", "aten.masked_fill", "aten.masked_fill_",
+    "aten.fill", "aten.fill_", "aten.zero_", "aten.zeros", "aten.zeros_like", "aten.new_zeros", "aten.ones",
+    "aten.ones_like", "aten.new_ones", "aten.full", "aten.full_like", "aten.new_full", "aten.scalar_tensor",
+    "aten.contiguous", "aten._to_dense", "aten.tril", "aten.tril_", "aten.triu", "aten.triu_", "aten.arange",
+    "aten.eye", "aten.logical_not", "aten._efficientzerotensor", "aten.real", "aten.view_as_real_copy",
+    "aten.threshold_backward.grad_input", "aten._foreach_copy_", "aten._foreach_zero_", "aten.masked_scatter",
+    "aten.nan_to_num", "aten.expand_copy", "aten.constant_pad_nd", "aten.pixel_shuffle", "aten.pixel_unshuffle",
+    "aten.channel_shuffle", "aten.roll", "aten.flip", "aten.cat", "aten.stack", "aten.repeat", "aten.positive",
+    "aten._conj_physical", "aten.conj_physical", "aten.complex", "aten.view_copy", "aten.permute_copy",
+}  # fmt: skip
+"""Ops that move bytes and compute nothing, among them some that torch tags as pointwise."""
+
+POINTWISE = {
+    "aten.gelu_", "aten.hardswish", "aten.hardswish_", "aten.rsub", "aten.silu_", "aten.hardsigmoid_",
+    "aten.leaky_relu_", "aten.elu_", "aten.celu", "aten.celu_", "aten.selu", "aten.selu_", "aten.mish_", "aten.relu6",
+    "aten.hardtanh_", "aten.softplus", "aten.logit", "aten._prelu_kernel", "aten.rrelu_with_noise_functional",
+}  # fmt: skip
+"""Pointwise arithmetic that torch does not tag as such."""
+
+MADE_OF_OPS = {"aten._native_multi_head_attention", "aten._transformer_encoder_layer_fwd", "aten._euclidean_dist"}
+"""Ops whose kernels are written in other ops, so that running the kernel by hand shows what they do."""
+
+MATRIX_WORDS = ("mm", "matmul", "convolution", "conv", "attention", "linear", "bilinear", "rnn", "dot", "mv", "addr")
+
+
+class OpInfo:
+    """What is worth knowing about an op before its first call is recorded."""
+
+    __slots__ = ("calls", "defaults", "expand", "facts", "kind", "name", "names", "overload")
+
+    def __init__(self, func: Any, known: Callable[[str], bool]) -> None:
+        schema = func._schema
+        self.name = schema.name.replace("::", ".")
+        self.overload = schema.overload_name or "default"
+        arguments = [argument for argument in schema.arguments if not argument.is_out]
+        self.names = tuple(argument.name for argument in arguments)
+        self.defaults = {argument.name: argument.default_value for argument in arguments if argument.has_default_value()}
+        self.kind = kind_of(func, self.name)
+        self.facts = FACTS.get(self.name)
+        self.expand = self.kind == "other" and not known(self.name)
+        self.calls = 0
+
+
+class HigherOrderInfo(OpInfo):
+    """The same for an op that takes functions; it has no schema, so arguments go by position."""
+
+    __slots__ = ()
+
+    def __init__(self, func: Any) -> None:
+        self.name = f"higher_order.{func.name()}"
+        self.overload = "default"
+        self.names = HIGHER_ORDER_NAMES.get(func.name(), ())
+        self.defaults = {}
+        self.kind = "other"
+        self.facts = FACTS.get(self.name)
+        self.expand = False
+        self.calls = 0
+
+
+def kind_of(func: Any, name: str) -> str:
+    """pointwise, reduction, view, copy, random, matrix or other."""
+    if func.is_view or name in NO_WORK or name.split(".")[0] in SILENT_NAMESPACES:
+        return "view"
+    if name in COPIES:
+        return "copy"
+    if name in POINTWISE or torch.Tag.pointwise in func.tags:
+        return "pointwise"
+    if torch.Tag.reduction in func.tags:
+        return "reduction"
+    if torch.Tag.nondeterministic_seeded in func.tags and "dropout" not in name and "attention" not in name:
+        return "random"
+    words = name.split(".")[-1].split("_")
+    if any(word in words or name.endswith(word) for word in MATRIX_WORDS):
+        return "matrix"
+    return "other"
+
+
+HIGHER_ORDER_NAMES: dict[str, tuple[str, ...]] = {
+    "flex_attention": ("query", "key", "value", "score_mod", "block_mask", "scale"),
+    "flex_attention_backward": (
+        "query", "key", "value", "out", "logsumexp", "grad_out", "grad_logsumexp", "fw_graph", "joint_graph",
+        "block_mask", "scale",
+    ),
+}  # fmt: skip
+
+
+def _block_density(args: Mapping[str, Any]) -> dict[str, Any]:
+    """The share of score blocks that flex attention computes: those its block mask lists."""
+    mask = args["block_mask"]
+    counts, full = mask[2], mask[4]
+    blocks = int(counts.sum()) + (int(full.sum()) if full is not None else 0)
+    q_len, k_len, q_block, k_block = mask[0], mask[1], mask[-3], mask[-2]
+    whole = counts.numel() * -(-k_len // k_block) if counts.dim() else 1
+    _ = q_len, q_block
+    return {"density": blocks / whole if whole else 1.0}
+
+
+def _stored(args: Mapping[str, Any]) -> dict[str, Any]:
+    """How many numbers the sparse operand stores."""
+    for value in args.values():
+        if isinstance(value, torch.Tensor) and value.layout is not torch.strided:
+            values = value._values() if value.layout is torch.sparse_coo else value.values()
+            return {"nnz": values.numel()}
+    return {}
+
+
+def _segments(args: Mapping[str, Any]) -> dict[str, Any]:
+    """Lengths of the sequences packed into a variable-length attention call."""
+    found = {}
+    for fact, names in (("lengths_q", ("cum_seq_q", "cu_seqlens_q")), ("lengths_k", ("cum_seq_k", "cu_seqlens_k"))):
+        bounds = next((args[name] for name in names if args.get(name) is not None), None)
+        if bounds is not None and not bounds.is_meta:
+            found[fact] = tuple(bounds.diff().tolist())
+    return found
+
+
+def _packed(args: Mapping[str, Any]) -> dict[str, Any]:
+    """Batch sizes by time step of a packed sequence."""
+    sizes = args.get("batch_sizes")
+    if isinstance(sizes, torch.Tensor):
+        return {"lengths": tuple(sizes.tolist())} if sizes.numel() and not sizes.is_meta else {}
+    return {"lengths": tuple(sizes)} if sizes else {}
+
+
+FACTS: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
+    "higher_order.flex_attention": _block_density,
+    "higher_order.flex_attention_backward": _block_density,
+    "aten._flash_attention_forward": _segments,
+    "aten._flash_attention_backward": _segments,
+    "aten._efficient_attention_forward": _segments,
+    "aten._efficient_attention_backward": _segments,
+    "aten.lstm": _packed,
+    "aten.gru": _packed,
+    "aten.rnn_tanh": _packed,
+    "aten.rnn_relu": _packed,
+    "aten._cudnn_rnn": _packed,
+    "aten._cudnn_rnn_backward": _packed,
+    "aten.miopen_rnn": _packed,
+    "aten.mm": _stored,
+    "aten.addmm": _stored,
+    "aten.bmm": _stored,
+    "aten._sparse_addmm": _stored,
+    "aten._sparse_mm": _stored,
+    "aten._sparse_sparse_matmul": _stored,
+    "aten.sparse_sampled_addmm": _stored,
+    "aten._sparse_semi_structured_mm": _stored,
+    "aten._sparse_semi_structured_linear": _stored,
+}
+
+
+def values_by_name(info: OpInfo, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """The live arguments by name, for a fact function."""
+    return dict(zip(info.names, args, strict=False)) | dict(kwargs)
+
+
+def describe(func: Any, known: Callable[[str], bool]) -> OpInfo:
+    """What is worth knowing about an op."""
+    if isinstance(func, torch._ops.HigherOrderOperator):
+        return HigherOrderInfo(func)
+    return OpInfo(func, known)

@@ -1,0 +1,79 @@
+"""Every private torch API that flopsight uses, in one place, so that a torch release is checked by reading one file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import _disable_current_modes, is_traceable_wrapper_subclass
+
+graph_task: Callable[[], int] = torch._C._current_graph_task_id
+"""The running backward's number, -1 outside backward."""
+sequence_number: Callable[[], int] = torch._C._autograd._get_sequence_nr
+"""The number that the next autograd node made on this thread will get."""
+current_node: Callable[[], Any] = torch._C._current_autograd_node
+"""The autograd node that backward is running, or None."""
+dispatch_depth: Callable[[], int] = torch._C._len_torch_dispatch_stack
+"""How many dispatch modes are on this thread."""
+without_modes = _disable_current_modes
+"""A context in which no dispatch mode sees anything."""
+is_wrapper_subclass: Callable[[object], bool] = is_traceable_wrapper_subclass
+
+NO_SEQUENCE = 1 << 62
+"""AccumulateGrad nodes carry a number above every real one."""
+
+
+def storage_key(tensor: torch.Tensor) -> int:
+    """What two tensors share exactly when they share memory, on meta too."""
+    return tensor.untyped_storage()._cdata
+
+
+def node_sequence(node: Any) -> int:
+    """When the node was made, in its thread's numbering."""
+    number: int = node._sequence_nr()
+    return number
+
+
+def saved_hooks_owner() -> str:
+    """The module of the function that packs saved tensors right now, or an empty string."""
+    hooks = torch._C._autograd._top_saved_tensors_default_hooks(True)
+    return getattr(hooks[0], "__module__", "") if hooks else ""
+
+
+@contextmanager
+def same_version(tensor: torch.Tensor) -> Iterator[None]:
+    """Write into a tensor without autograd noticing: for putting back the very values it had."""
+    with torch.autograd._unsafe_preserve_version_counter(tensor):
+        yield
+
+
+def python_body(func: Any) -> Callable[..., Any] | None:
+    """The Python function behind an op made with torch.library.custom_op, for the device at hand."""
+    from torch._library.custom_ops import OPDEFS
+
+    definition = OPDEFS.get(func._schema.name)
+    if definition is None:
+        return None
+    bodies = definition._backend_fns
+    return bodies.get(None) or bodies.get("cpu") or definition._init_fn
+
+
+def kernel(func: Any, *keys: str) -> Callable[..., Any] | None:
+    """The first kernel that the op has for one of the dispatch keys; asking for a missing one would crash."""
+    for key in keys:
+        if torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), key):
+            dispatch_key = getattr(torch._C.DispatchKey, key)
+            return lambda *args, **kwargs: func._op_dk(dispatch_key, *args, **kwargs)
+    return None
+
+
+def is_composite(func: Any) -> bool:
+    """Whether the op is written in terms of other ops."""
+    return bool(func._can_decompose())
+
+
+def eager_stance() -> Any:
+    """Run compiled code as plain Python; what is compiled stays compiled."""
+    return torch.compiler.set_stance("force_eager")

@@ -1,0 +1,99 @@
+"""Tensors without their values: quick raw tuples while a model runs, `TensorMeta` afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, is_dataclass
+from functools import cache
+from typing import Any
+
+import torch
+
+from ..records import TensorMeta
+
+Tensor = torch.Tensor
+DEEPEST = 12
+"""How deep inputs and outputs may nest before we stop looking for tensors."""
+
+
+def raw_meta(tensor: Tensor) -> tuple[Any, ...]:
+    """Shape, stride, dtype and device, as they come; sparse tensors have no strides."""
+    try:
+        return (tensor.shape, tensor.stride(), tensor.dtype, tensor.device)
+    except (RuntimeError, NotImplementedError):
+        return (tensor.shape, None, tensor.dtype, tensor.device)
+
+
+def raw(value: Any) -> Any:
+    """The same value with every tensor replaced by its raw meta and every list by a tuple."""
+    if isinstance(value, Tensor):
+        return raw_meta(value)
+    if isinstance(value, list | tuple):
+        return tuple(raw(item) for item in value)
+    return value
+
+
+def meta(value: Any) -> Any:
+    """The same raw value with every raw meta replaced by a `TensorMeta`."""
+    if isinstance(value, tuple):
+        if len(value) == 4 and isinstance(value[0], torch.Size):
+            return _tensor_meta(*value)
+        return tuple(meta(item) for item in value)
+    if isinstance(value, list):
+        return tuple(meta(item) for item in value)
+    return value if isinstance(value, bool | int | float | complex | str | None) else str(value)
+
+
+def metas(value: Any) -> Iterator[TensorMeta]:
+    """Every tensor in a raw value."""
+    found = meta(value)
+    if isinstance(found, TensorMeta):
+        yield found
+    elif isinstance(found, tuple):
+        yield from (item for item in found if isinstance(item, TensorMeta))
+
+
+def flat(value: Any) -> Iterator[Tensor]:
+    """Every tensor in the arguments of an op."""
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from flat(item)
+    elif isinstance(value, dict):
+        yield from flat(list(value.values()))
+
+
+def tensors_in(value: Any, depth: int = 0) -> Iterator[Tensor]:
+    """Every tensor in a module's inputs or outputs: nested containers, mappings and dataclasses."""
+    if isinstance(value, Tensor):
+        yield value
+    elif depth > DEEPEST:
+        return
+    elif isinstance(value, list | tuple | set):
+        for item in value:
+            yield from tensors_in(item, depth + 1)
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from tensors_in(item, depth + 1)
+    elif is_dataclass(value) and not isinstance(value, type):
+        for f in fields(value):
+            yield from tensors_in(getattr(value, f.name, None), depth + 1)
+
+
+def _size(number: Any) -> int:
+    """A dimension as an int; the ragged one of a nested tensor has no single size and is -1."""
+    try:
+        return int(number)
+    except (TypeError, RuntimeError, ValueError):
+        return -1
+
+
+@cache
+def _dtype_name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+def _tensor_meta(shape: Any, stride: Any, dtype: torch.dtype, device: torch.device) -> TensorMeta:
+    strides = None if stride is None else tuple(map(_size, stride))
+    return TensorMeta(tuple(map(_size, shape)), strides, _dtype_name(dtype), device.type)

@@ -1,0 +1,80 @@
+"""Whose parameter is the optimizer working on? Its ops carry no module, but their tensors belong to parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+
+from .metas import flat, raw
+from .scope import Site, Sites
+
+Part = tuple[Site, tuple[Any, ...], tuple[Any, ...], Any]
+
+
+class Ownership:
+    """The rows that the tensors of one optimizer step belong to; results belong to the row of their operands."""
+
+    def __init__(self, sites: Sites, optimizer: torch.optim.Optimizer) -> None:
+        self._outside = sites.outside
+        self._rows: dict[int, Site] = {}
+        for group in optimizer.param_groups:
+            for parameter in group["params"]:
+                row = sites.owners.get(id(parameter))
+                if row is None:
+                    continue
+                self._rows[id(parameter)] = row
+                if parameter.grad is not None:
+                    self._rows[id(parameter.grad)] = row
+                for value in optimizer.state.get(parameter, {}).values():
+                    if isinstance(value, torch.Tensor):
+                        self._rows[id(value)] = row
+
+    def split(self, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> Iterator[Part]:
+        """One call as one part a row: an op over lists of tensors works on many parameters at once."""
+        lists = [value for value in args if isinstance(value, list | tuple) and value and _tensors(value)]
+        if not lists:
+            row = next((self._rows[id(t)] for t in flat((args, kwargs)) if id(t) in self._rows), self._outside)
+            for tensor in flat(output):
+                self._rows[id(tensor)] = row
+            yield row, raw(args), tuple((name, raw(value)) for name, value in kwargs.items()), raw(output)
+            return
+        length = len(lists[0])
+        rows = [self._row_at(lists, i) for i in range(length)]
+        if isinstance(output, list | tuple) and len(output) == length:
+            for tensor, row in zip(output, rows, strict=True):
+                self._rows[id(tensor)] = row
+        for row in dict.fromkeys(rows):
+            chosen = [i for i in range(length) if rows[i] is row]
+
+            def part(value: Any, chosen: list[int] = chosen) -> Any:
+                if isinstance(value, list | tuple) and len(value) == length:
+                    return raw(tuple(value[i] for i in chosen))
+                return raw(value)
+
+            yield row, tuple(map(part, args)), tuple((name, part(v)) for name, v in kwargs.items()), part(output)
+
+    def _row_at(self, lists: list[Any], i: int) -> Site:
+        for values in lists:
+            if i < len(values) and id(values[i]) in self._rows:
+                return self._rows[id(values[i])]
+        return self._outside
+
+
+def _tensors(values: Any) -> bool:
+    return all(isinstance(value, torch.Tensor) for value in values)
+
+
+@contextmanager
+def optimizer_steps(begin: Callable[[torch.optim.Optimizer], None], end: Callable[[], None]) -> Iterator[None]:
+    """Tell when any optimizer begins and ends its step."""
+    before = register_optimizer_step_pre_hook(lambda optimizer, _args, _kwargs: begin(optimizer))
+    after = register_optimizer_step_post_hook(lambda _optimizer, _args, _kwargs: end())
+    try:
+        yield
+    finally:
+        before.remove()
+        after.remove()

@@ -1,0 +1,145 @@
+"""Where a thread is, forward and backward: the row and the phase that an op belongs to."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from bisect import bisect_right
+from types import CodeType, FrameType
+from typing import Any
+
+import torch
+from torch import nn
+
+from ..records import BACKWARD, FORWARD, OPTIMIZER, RECOMPUTE
+from . import internals
+from .scope import Site, Sites
+
+FARTHEST = 40
+"""How many Python frames we look up for a `forward` that was called by hand."""
+
+
+class Place:
+    """Where one thread is: the module it runs, and which module made which autograd nodes."""
+
+    __slots__ = ("after_backward", "direct", "numbers", "relabelled", "rows", "site", "task")
+
+    def __init__(self, site: Site) -> None:
+        self.site = site
+        self.numbers = [-1]
+        self.rows = [site]
+        self.task = -1
+        self.direct: tuple[Site, FrameType] | None = None
+        self.after_backward = False
+        self.relabelled = False
+
+    def mark(self, site: Site, already_made: int = 0) -> None:
+        """From the next autograd node on (or the one just made), `site` is the maker."""
+        number = internals.sequence_number() - already_made
+        if number <= self.numbers[-1]:
+            self.rows[-1] = site
+        else:
+            self.numbers.append(number)
+            self.rows.append(site)
+
+    def maker(self, number: int) -> Site:
+        """The row whose forward made the autograd node with that number."""
+        return self.rows[bisect_right(self.numbers, number) - 1]
+
+
+class Places:
+    """The places of the thread that began to watch and of the threads that its backward runs on."""
+
+    def __init__(self, sites: Sites, boundary: CodeType) -> None:
+        self.sites = sites
+        self.optimizing = False
+        self.direct_forwards: set[str] = set()
+        self._boundary = boundary
+        self._owner = threading.get_ident()
+        self._places = {self._owner: Place(sites.outside)}
+
+    def here(self) -> Place | None:
+        """This thread's place; a thread that carries our mode into backward gets one when it is first seen."""
+        thread = threading.get_ident()
+        place = self._places.get(thread)
+        if place is None and internals.graph_task() != -1 and internals.dispatch_depth():
+            place = self._places[thread] = Place(self.sites.outside)
+        return place
+
+    def where(self, place: Place) -> tuple[Site, str]:
+        """The row and the phase that an op belongs to."""
+        site = place.site
+        task = internals.graph_task()
+        if task == -1:
+            if place.direct is not None:
+                if self._running(place.direct[1]):
+                    return place.direct[0], FORWARD
+                place.direct = None
+            if place.relabelled:
+                place.relabelled = False
+                place.mark(site, already_made=1)
+            if site is self.sites.outside and (self.optimizing or (place.after_backward and not torch.is_grad_enabled())):
+                return site, OPTIMIZER
+            return site, FORWARD
+        place.after_backward = True
+        return (site, RECOMPUTE) if site is not self.sites.outside else self._backward(place, task)
+
+    def _backward(self, place: Place, task: int) -> tuple[Site, str]:
+        """The module that made the running autograd node; or the one whose checkpoint is being recomputed."""
+        node = internals.current_node()
+        if node is None:
+            return self.sites.outside, BACKWARD
+        number = internals.node_sequence(node)
+        if number >= internals.NO_SEQUENCE:
+            return self.sites.owners.get(id(node.variable), self.sites.outside), BACKWARD
+        # A nested backward that this thread began runs nodes that this thread made; any other, the owner's.
+        nested = len(place.numbers) > 1 and place.task not in (-1, task)
+        maker = (place if nested else self._places[self._owner]).maker(number)
+        if not torch.is_grad_enabled():
+            return maker, BACKWARD
+        if node.name() == "CheckpointFunctionBackward" or "checkpoint" in internals.saved_hooks_owner():
+            return self._module_above() or maker, RECOMPUTE
+        place.mark(maker, already_made=1)  # double backward: what this op adds to the graph belongs to the same module
+        place.relabelled = True
+        return maker, BACKWARD
+
+    def touch(self, place: Place, parameter: Any) -> None:
+        """Notice a module whose `.forward()` was called by hand: it touches its parameter outside its own call."""
+        owner = self.sites.owners.get(id(parameter))
+        if owner is None or owner is place.site or internals.graph_task() != -1:
+            return
+        if place.direct is not None and place.direct[0] is owner:
+            return
+        frame = self._forward_of(owner)
+        if frame is not None:
+            place.direct = (owner, frame)
+            place.mark(owner)
+            self.direct_forwards.add(owner.path)
+
+    def _frames(self) -> Any:
+        """The Python frames above us, up to the module call that we are in."""
+        frame: FrameType | None = sys._getframe(2)
+        for _ in range(FARTHEST):
+            if frame is None or frame.f_code is self._boundary:
+                return
+            yield frame
+            frame = frame.f_back
+
+    def _running(self, sought: FrameType) -> bool:
+        return any(frame is sought for frame in self._frames())
+
+    def _forward_of(self, owner: Site) -> FrameType | None:
+        for frame in self._frames():
+            if frame.f_code.co_name == "forward":
+                module = frame.f_locals.get("self")
+                if isinstance(module, nn.Module) and self.sites.row(module) is owner:
+                    return frame
+        return None
+
+    def _module_above(self) -> Site | None:
+        """The module whose method is running, where a checkpoint calls one without a module call."""
+        for frame in self._frames():
+            module = frame.f_locals.get("self")
+            if isinstance(module, nn.Module):
+                return self.sites.row(module)
+        return None
