@@ -1,0 +1,198 @@
+"""The settings block: DeepSpeed's `flops_profiler` key for key, some keys of our own, read and validated without torch."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from .errors import ConfigError, did_you_mean
+from .records import PHASES
+
+BLOCK = "flops_profiler"
+OUR_BLOCK = "flopsight"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What to profile and what to print; the first seven are DeepSpeed's, with its defaults."""
+
+    enabled: bool = False
+    recompute_fwd_factor: float = 0.0
+    """Share of the forward pass that the user's checkpointing does again."""
+    profile_step: int = 1
+    """The step to profile, counted from 0."""
+    module_depth: int = -1
+    """How deep to print; -1 is down to the innermost modules."""
+    top_modules: int = 1
+    """How many modules to name at each depth."""
+    detailed: bool = True
+    """Whether to print the tree of modules."""
+    output_file: str | None = None
+    """Where to print; None is the terminal."""
+    steps: tuple[int, int] | None = None
+    """A window of steps, first and last, both profiled; None is `profile_step` alone."""
+    formats: tuple[str, ...] = ()
+    """How to print; nothing is the default format."""
+    phases: tuple[str, ...] = PHASES
+    """Which parts of the step to profile."""
+    strict: bool = False
+    """Whether an op without a formula is an error."""
+    budgets: Mapping[str, Any] = field(default_factory=dict)
+    """Limits that the profile is held to; see `flopsight check`."""
+
+    @property
+    def window(self) -> tuple[int, int]:
+        """First and last step to profile."""
+        return self.steps or (self.profile_step, self.profile_step)
+
+    @classmethod
+    def from_dict(cls, block: Mapping[str, Any], source: str = BLOCK) -> Settings:
+        """Settings from a block; `source` is named where something is wrong with it."""
+        if not isinstance(block, Mapping):
+            raise ConfigError(f"{source}: the settings are {_named(block)}, not a table of names and values.")
+        known = {setting.name for setting in fields(cls)}
+        for name in block:
+            if name not in known:
+                raise ConfigError(
+                    f"{source}: there is no setting {name!r}.{did_you_mean(str(name), known) or _all(known)}"
+                )
+        return cls(**{name: _CHECKS[name](value, f"{source}: {name}") for name, value in block.items()})
+
+    @classmethod
+    def read(cls, path: str | Path) -> Settings:
+        """Settings from a JSON or TOML file: ours, a DeepSpeed configuration, or a pyproject with `[tool.flopsight]`."""
+        path = Path(path)
+        page = _parse(path)
+        block, name = _block(page)
+        return cls.from_dict(block, f"{path}, {name}" if name else str(path))
+
+
+def _parse(path: Path) -> Any:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise ConfigError(f"There is no settings file {path}.") from None
+    except (OSError, UnicodeDecodeError) as problem:
+        raise ConfigError(f"The settings file {path} cannot be read: {problem}.") from None
+    try:
+        return tomllib.loads(text) if path.suffix == ".toml" else json.loads(_without_trailing_commas(text))
+    except ValueError as problem:
+        kind = "TOML" if path.suffix == ".toml" else "JSON"
+        raise ConfigError(f"The settings file {path} is not {kind}: {problem}.") from None
+
+
+def _without_trailing_commas(text: str) -> str:
+    """Drop a comma before a closing bracket, as DeepSpeed's tutorial prints one; strings stay as they are."""
+    return re.sub(r'("(?:\\.|[^"\\])*")|,(?=\s*[}\]])', lambda found: found[1] or "", text)
+
+
+def _block(page: Any) -> tuple[Any, str]:
+    """The settings within a file, and what they are called there."""
+    if isinstance(page, Mapping):
+        for name in (BLOCK, OUR_BLOCK):
+            if name in page:
+                return page[name], name
+        tools = page.get("tool")
+        if isinstance(tools, Mapping):
+            return tools.get(OUR_BLOCK, {}), f"tool.{OUR_BLOCK}"
+    return page, ""
+
+
+def _flag(value: Any, place: str) -> bool:
+    if not isinstance(value, bool):
+        raise ConfigError(f"{place} is {_named(value)}; it must be true or false.")
+    return value
+
+
+def _whole(least: int) -> Callable[[Any, str], int]:
+    def check(value: Any, place: str) -> int:
+        if not isinstance(value, int) or isinstance(value, bool) or value < least:
+            raise ConfigError(f"{place} is {_named(value)}; it must be a whole number, {least} or more.")
+        return value
+
+    return check
+
+
+def _share(value: Any, place: str) -> float:
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value <= 1:
+        raise ConfigError(f"{place} is {_named(value)}; it must be a number from 0 to 1.")
+    return float(value)
+
+
+def _file(value: Any, place: str) -> str | None:
+    if value is not None and not isinstance(value, str):
+        raise ConfigError(f"{place} is {_named(value)}; it must be the name of a file, or null.")
+    return value
+
+
+def parse_steps(value: Any, place: str = "steps") -> tuple[int, int]:
+    """The first and last step of `"2-6"`, `"5"`, `5` or `[2, 6]`."""
+    found = re.fullmatch(r"(\d+)(?:-(\d+))?", value) if isinstance(value, str) else None
+    if found:
+        value = [int(found[1]), int(found[2] or found[1])]
+    elif isinstance(value, int) and not isinstance(value, bool):
+        value = [value, value]
+    if (
+        not isinstance(value, list | tuple)
+        or len(value) != 2
+        or not all(isinstance(step, int) and not isinstance(step, bool) for step in value)
+        or not 0 <= value[0] <= value[1]
+    ):
+        raise ConfigError(f'{place} is {_named(value)}; it must be a first and a last step, like "2-6" or [2, 6].')
+    return value[0], value[1]
+
+
+def _optional_steps(value: Any, place: str) -> tuple[int, int] | None:
+    return None if value is None else parse_steps(value, place)
+
+
+def _names(value: Any, place: str) -> tuple[str, ...]:
+    value = [value] if isinstance(value, str) else value
+    if not isinstance(value, list | tuple) or not all(isinstance(name, str) for name in value):
+        raise ConfigError(f"{place} is {_named(value)}; it must be a list of names.")
+    return tuple(value)
+
+
+def _phases(value: Any, place: str) -> tuple[str, ...]:
+    names = _names(value, place)
+    for name in names:
+        if name not in PHASES:
+            raise ConfigError(f"{place}: there is no phase {name!r}.{did_you_mean(name, PHASES) or _all(PHASES)}")
+    return names
+
+
+def _table(value: Any, place: str) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise ConfigError(f"{place} is {_named(value)}; it must be a table of names and limits.")
+    return value
+
+
+_CHECKS: Mapping[str, Callable[[Any, str], Any]] = {
+    "enabled": _flag,
+    "recompute_fwd_factor": _share,
+    "profile_step": _whole(0),
+    "module_depth": _whole(-1),
+    "top_modules": _whole(1),
+    "detailed": _flag,
+    "output_file": _file,
+    "steps": _optional_steps,
+    "formats": _names,
+    "phases": _phases,
+    "strict": _flag,
+    "budgets": _table,
+}
+
+
+def _named(value: Any) -> str:
+    """A value as the user wrote it in JSON, short."""
+    text = json.dumps(value, default=repr)
+    return text if len(text) <= 40 else f"{text[:37]}..."
+
+
+def _all(known: Any) -> str:
+    return f" There are {', '.join(sorted(known))}."
