@@ -1,0 +1,48 @@
+# Everything from nothing but python3: each target makes the environment it needs and reuses it afterwards.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+LANES := $(notdir $(patsubst %/requirements.txt,%,$(wildcard tests/lanes/*/requirements.txt)))
+BENCHES := $(filter-out bench/gpu%,$(wildcard bench/*.py))
+PIP_INSTALL := -m pip install --quiet --disable-pip-version-check -c constraints.txt
+
+.PHONY: demo test lanes lint bench accuracy clean
+.SECONDARY:
+
+demo: $(READY)  ## profile an embedded model and show it
+	$(BIN)/flopsight demo
+
+test: $(READY)  ## every test that needs torch alone
+	$(BIN)/python -m pytest
+
+lint: $(READY)
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+
+lanes:  ## tests beside other packages, each lane in an environment of its own (tests/lanes/README.md)
+	$(MAKE) --keep-going $(addprefix lane-,$(LANES))
+
+lane-%: .venvs/%/.ready
+	.venvs/$*/bin/python -m pytest tests/lanes/$*
+
+bench: $(READY)
+	set -e; for script in $(BENCHES); do echo "== $$script"; $(BIN)/python $$script; done
+
+accuracy: .venvs/accuracy/.ready  ## write docs/accuracy.md anew
+	.venvs/accuracy/bin/python tests/lanes/accuracy/page.py
+
+clean:
+	rm -rf $(VENV) .venvs build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+
+$(READY): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python $(PIP_INSTALL) -e '.[test]'
+	touch $@
+
+.venvs/%/.ready: tests/lanes/%/requirements.txt pyproject.toml constraints.txt
+	test -x .venvs/$*/bin/python || $(PYTHON) -m venv .venvs/$*
+	.venvs/$*/bin/python $(PIP_INSTALL) -e '.[test]' -r $<
+	if test -f tests/lanes/$*/install.sh; then PATH="$(CURDIR)/.venvs/$*/bin:$$PATH" sh -e tests/lanes/$*/install.sh; fi
+	touch $@
