@@ -54,11 +54,16 @@ class Found:
         return peaks.peak(self.known, dtype, tf32=tf32, half_accumulation=self.half_accumulation)
 
     def peak_flops(self) -> dict[str, float]:
-        """Every known peak by torch dtype, as a profile keeps them."""
+        """Every known peak by torch dtype, as a profile keeps them.
+
+        `tf32` is there only where plain float32 products may run as TF32, the cuDNN entry only where it differs.
+        """
         rates = {dtype: self.peak(dtype) for dtype in TABLE_KEYS}
         rates[CUDNN] = self.peak("float32", cudnn=True)
         if rates[CUDNN] == rates["float32"]:
             del rates[CUDNN]
+        if "matmul" not in self.tf32:
+            del rates["tf32"]
         return {dtype: rate for dtype, rate in rates.items() if rate}
 
 

@@ -50,10 +50,10 @@ def torch_name(spelling: object) -> str:
 
 
 def table_keys(dtype: str, *, tf32: bool = False, half_accumulation: bool = False) -> tuple[str, ...]:
-    """Keys to try for matrix work in a dtype. Devices without TF32 run such work at their float32 rate."""
+    """Keys to try for matrix work in a dtype. A device without TF32 runs float32 as ever where TF32 is allowed."""
     keys = TABLE_KEYS.get(dtype, ())
-    if (tf32 and dtype == "float32") or dtype == "tf32":
-        return ("tf32", *TABLE_KEYS["float32"])
+    if tf32 and dtype == "float32":
+        return ("tf32", *keys)
     if half_accumulation and dtype == "float16":
         return ("fp16_acc16", *keys)
     return keys

@@ -1,0 +1,122 @@
+"""MFU and HFU: the matrix work of a step, over its time, over the dense peak of the dtype each op ran in.
+
+Model FLOPs are two for every multiply-accumulate of matrix work, forward and backward as autograd ran it, with
+attention dense; pointwise work, the optimizer and all recompute stay out, as with PaLM and nanoGPT. Fused attention's
+backward thus counts 2.0x its forward. HFU adds the recompute: checkpointed forwards, and the scores that a fused
+attention's backward forms again. With several dtypes, utilization = sum(FLOPs / peak of their dtype) / time.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+
+from ..records import BACKWARD, FORWARD, RECOMPUTE
+from ..tree import Cost, Node, Profile
+
+
+def mfu(profile: Profile) -> float | None:
+    """Model FLOPs utilization; of the forward alone where no backward ran. None where a peak or the time is not known."""
+    return _utilization(profile, model_work(profile))
+
+
+def mfu_causal(profile: Profile) -> float | None:
+    """MFU with the masked half of causal attention left out."""
+    return _utilization(profile, model_work(profile, causal=True))
+
+
+def hfu(profile: Profile) -> float | None:
+    """Hardware FLOPs utilization: MFU and all recompute."""
+    return _utilization(profile, hardware_work(profile))
+
+
+def achieved(profile: Profile) -> float | None:
+    """Model FLOP/s; None where no time was measured."""
+    time = step_seconds(profile)
+    return model_flops(profile) / time if time else None
+
+
+def model_flops(profile: Profile, *, causal: bool = False) -> float:
+    """Model FLOPs of one step."""
+    return sum(model_work(profile, causal=causal).values())
+
+
+def flops_per_token(profile: Profile) -> float | None:
+    """Model FLOPs for each token of the batch; None where the inputs are not tokens."""
+    return model_flops(profile) / profile.tokens if profile.tokens else None
+
+
+def model_work(profile: Profile, *, causal: bool = False) -> dict[str, float]:
+    """FLOPs of one step by the dtype whose peak they are held against: matrix work that the model needs done once."""
+
+    def needed(cost: Cost) -> float:
+        once = cost.macs - cost.recompute_macs
+        # the masked share of what is repeated goes with the repetition
+        return once - cost.skipped_macs * once / cost.macs if causal and cost.macs else once
+
+    work: defaultdict[str, float] = defaultdict(float)
+    for dtype, cost in _matrix_work(profile, (FORWARD, BACKWARD)):
+        work[dtype] += 2 * needed(cost) / profile.steps
+    return dict(work)
+
+
+def hardware_work(profile: Profile) -> dict[str, float]:
+    """FLOPs of one step by dtype: model work, checkpointed forwards and what kernels repeat."""
+    work: defaultdict[str, float] = defaultdict(float)
+    for dtype, cost in _matrix_work(profile, (FORWARD, BACKWARD, RECOMPUTE)):
+        work[dtype] += 2 * cost.macs / profile.steps
+    return dict(work)
+
+
+def step_seconds(profile: Profile) -> float | None:
+    """The time that utilization is taken over: a whole iteration, or step, when trained, else the forward."""
+    timing = profile.timing
+    if not profile.trained:
+        return timing.forward.median if timing.forward else None
+    whole = timing.iteration or timing.step
+    if whole:
+        return whole.median
+    if not (timing.forward and timing.backward):
+        return None
+    return sum(part.median for part in (timing.forward, timing.backward, timing.optimizer) if part)
+
+
+def missing_peaks(profile: Profile) -> tuple[str, ...]:
+    """Dtypes that matrix work ran in and whose peak is not known; "" where not even the dtype is."""
+    return tuple(dtype for dtype in hardware_work(profile) if not profile.peak_flops.get(dtype))
+
+
+def _utilization(profile: Profile, work: Mapping[str, float]) -> float | None:
+    time = step_seconds(profile)
+    if not time or not work or missing_peaks(profile):
+        return None
+    return sum(flops / profile.peak_flops[dtype] for dtype, flops in work.items()) / time
+
+
+def _matrix_work(profile: Profile, phases: tuple[str, ...]) -> Iterator[tuple[str, Cost]]:
+    """Every cost with MACs, and the key of its peak."""
+    for node in profile.walk():
+        for row in node.ops:
+            if row.phase in phases and row.cost.macs:
+                yield _peak_key(profile, row.dtype or profile.environment.dtype, row.op), row.cost
+        for phase in phases:
+            rest = _without_rows(node, phase)
+            if rest.macs:
+                yield profile.environment.dtype, rest
+
+
+def _without_rows(node: Node, phase: str) -> Cost:
+    """A node's own work that no op row accounts for: a view may have cut the rows away."""
+    own: Cost = getattr(node.own, phase)
+    rows = sum((row.cost for row in node.ops if row.phase == phase), start=Cost())
+    return Cost(
+        macs=max(0, own.macs - rows.macs),
+        skipped_macs=max(0, own.skipped_macs - rows.skipped_macs),
+        recompute_macs=max(0, own.recompute_macs - rows.recompute_macs),
+    )
+
+
+def _peak_key(profile: Profile, dtype: str, op: str) -> str:
+    """The dtype, or its entry for cuDNN's ops, which may use TF32 where plain products may not."""
+    special = f"{dtype}/cudnn"
+    return special if special in profile.peak_flops and ("conv" in op or "cudnn" in op) else dtype
