@@ -11,9 +11,11 @@ import torch
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from ..records import OPTIMIZER, ModuleCall, OpRecord
+from ..caveats import Caveat
+from ..records import FORWARD, OPTIMIZER, ModuleCall, OpRecord
 from . import internals
 from .facts import MADE_OF_OPS, OpInfo, describe, values_by_name
+from .memory import Live, Saved
 from .metas import flat, meta, metas, raw, raw_meta, tensors_in
 from .ownership import Ownership, optimizer_steps
 from .place import Places
@@ -31,12 +33,21 @@ class Counter(TorchDispatchMode):
 
     supports_higher_order_operators = True
 
-    def __init__(self, model: nn.Module | None, known: Callable[[str], bool]) -> None:
+    def __init__(
+        self,
+        model: nn.Module | None,
+        known: Callable[[str], bool],
+        saved: Saved | None = None,
+        live: Live | None = None,
+    ) -> None:
         super().__init__()
         self.sites = Sites(model)
         self.places: Places | None = None
         self.direct_forwards: set[str] = set()
-        self.expanded: set[str] = set()
+        self.saved = saved
+        self.live = live
+        self.grown: Tally[Site] = Tally()
+        self.caveats: list[Caveat] = []
         self._known = known
         self._infos: dict[Any, OpInfo] = {}
         self._calls: dict[Site, list[Any]] = {}
@@ -56,6 +67,8 @@ class Counter(TorchDispatchMode):
             self._stack.enter_context(internals.eager_stance())
             self._stack.enter_context(module_calls(watch))
             self._stack.enter_context(optimizer_steps(self._begin_step, self._end_step))
+            if self.saved is not None:
+                self._stack.enter_context(self.saved.watching(self._saver))
         super().__enter__()
         return self
 
@@ -90,6 +103,7 @@ class Counter(TorchDispatchMode):
             site = self.sites.find(module, direct[0] if direct else caller)
             place.site, place.direct, place.task = site, None, internals.graph_task()
             place.mark(site)
+            before = self.live.current if self.live is not None else 0
             output = None
             try:
                 output = plain(module, *args, **kwargs)
@@ -98,6 +112,8 @@ class Counter(TorchDispatchMode):
                 if place.task == -1:
                     place.after_backward = False
                     self._note_call(site, args, kwargs, output)
+                    if self.live is not None:
+                        self.grown[site] += self.live.current - before
                 place.site, place.direct = caller, direct
                 if caller is not self.sites.outside:
                     place.task = task
@@ -114,6 +130,14 @@ class Counter(TorchDispatchMode):
             self._calls[site] = [1, inputs, [raw_meta(tensor) for tensor in tensors_in(output)]]
         else:
             call[0] += 1
+
+    def _saver(self) -> Site | None:
+        """The row that is saving a tensor for backward; None during backward itself."""
+        place = self.places.here() if self.places is not None else None
+        if self.places is None or place is None:
+            return None
+        site, phase = self.places.where(place)
+        return site if phase is FORWARD else None
 
     # -- ops
 
@@ -144,6 +168,8 @@ class Counter(TorchDispatchMode):
         if info.kind == "view":
             if args and type(args[0]) is nn.Parameter:
                 places.touch(place, args[0])
+            if self.live is not None and info.allocates:
+                self.live.note(output, places.where(place)[0])
             return
         values = []
         for value in args:
@@ -154,6 +180,8 @@ class Counter(TorchDispatchMode):
             else:
                 values.append(raw(value))
         site, phase = places.where(place)
+        if self.live is not None:
+            self.live.note(output, site)
         facts = tuple(info.facts(values_by_name(info, args, kwargs)).items()) if info.facts else ()
         if self._ownership is not None and phase is OPTIMIZER:
             for row, part, named, made in self._ownership.split(args, kwargs, output):
@@ -171,7 +199,6 @@ class Counter(TorchDispatchMode):
             with self:
                 output = body(*args, **kwargs)
             if output is not NotImplemented:
-                self.expanded.add(info.name)
                 return output
         output = self.run(func, args, kwargs)
         self._note(info, args, kwargs, output)

@@ -54,7 +54,7 @@ MATRIX_WORDS = ("mm", "matmul", "convolution", "conv", "attention", "linear", "b
 class OpInfo:
     """What is worth knowing about an op before its first call is recorded."""
 
-    __slots__ = ("calls", "defaults", "expand", "facts", "kind", "name", "names", "overload")
+    __slots__ = ("allocates", "calls", "defaults", "expand", "facts", "kind", "name", "names", "overload")
 
     def __init__(self, func: Any, known: Callable[[str], bool]) -> None:
         schema = func._schema
@@ -64,6 +64,7 @@ class OpInfo:
         self.names = tuple(argument.name for argument in arguments)
         self.defaults = {argument.name: argument.default_value for argument in arguments if argument.has_default_value()}
         self.kind = kind_of(func, self.name)
+        self.allocates = not func.is_view
         self.facts = FACTS.get(self.name)
         self.expand = self.kind == "other" and not known(self.name)
         self.calls = 0
@@ -80,6 +81,7 @@ class HigherOrderInfo(OpInfo):
         self.names = HIGHER_ORDER_NAMES.get(func.name(), ())
         self.defaults = {}
         self.kind = "other"
+        self.allocates = True
         self.facts = FACTS.get(self.name)
         self.expand = False
         self.calls = 0

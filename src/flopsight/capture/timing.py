@@ -47,15 +47,15 @@ class Timer:
                 return plain(module, *args, **kwargs)
             caller = current
             current = site = find(module, caller)
-            if site in running:  # a module that calls itself: the outer call's time holds the inner's
-                return plain(module, *args, **kwargs)
+            outer = site not in running  # in a module that calls itself, the outer call's time holds the inner's
             running.add(site)
             begin = now()
             try:
                 return plain(module, *args, **kwargs)
             finally:
-                mark((site, begin, now()))
-                running.discard(site)
+                if outer:
+                    mark((site, begin, now()))
+                    running.discard(site)
                 current = caller
 
         return timed

@@ -1,0 +1,115 @@
+"""profile(), count() and recording(): what runs over a model, in the order in which it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import nn
+
+from .analysis.build import build
+from .capture.inputs import Run, make_run
+from .capture.latency import measure_latency
+from .errors import CheckFailed, InputError
+from .session import Ignored, Recording, counted, kept
+from .tree import Profile
+
+Loss = Callable[[Any], torch.Tensor]
+
+
+def count(
+    model: nn.Module,
+    args: Any = (),
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    input_shape: Sequence[int] | None = None,
+    train: bool = False,
+    loss: Loss | None = None,
+    optimizer: torch.optim.Optimizer | None = None,
+    on: str = "real",
+    strict: bool = False,
+) -> Profile:
+    """Count one run of a model exactly, without timing it; `on="meta"` runs no kernel.
+
+    >>> import torch, flopsight
+    >>> flopsight.count(torch.nn.Linear(8, 2), args=(torch.ones(4, 8),)).macs
+    64
+    """
+    if on not in ("real", "meta"):
+        raise InputError(f"on must be 'real' or 'meta', not {on!r}.")
+    run = make_run(model, args, kwargs, input_shape, train=train, loss=loss, optimizer=optimizer)
+    result, _ = counted(run, meta=on == "meta")
+    return checked(result) if strict else result
+
+
+def profile(
+    model: nn.Module,
+    args: Any = (),
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    input_shape: Sequence[int] | None = None,
+    train: bool = False,
+    loss: Loss | None = None,
+    optimizer: torch.optim.Optimizer | None = None,
+    batch_size: int | None = None,
+    warmup: int = 3,
+    repeats: int = 10,
+    latency: bool = True,
+    memory: bool = True,
+    strict: bool = False,
+) -> Profile:
+    """Count a model and time it: what it costs, where, and how long it takes without us.
+
+    >>> import torch, flopsight
+    >>> flopsight.profile(torch.nn.Linear(8, 2), args=(torch.ones(4, 8),), repeats=2).root.calls
+    1
+    """
+    run = make_run(model, args, kwargs, input_shape, train=train, loss=loss, optimizer=optimizer)
+    result = profiled(run, warmup=warmup, repeats=repeats, latency=latency, memory=memory)
+    if batch_size is not None:
+        result = replace(result, batch_size=batch_size)
+    return checked(result) if strict else result
+
+
+def recording(model: nn.Module | None = None) -> Recording:
+    """Count whatever runs inside a `with`; the profile is ready after it.
+
+    >>> import torch, flopsight
+    >>> with flopsight.recording() as r:
+    ...     _ = torch.ones(4, 8) @ torch.ones(8, 2)
+    >>> r.profile.macs
+    64
+    """
+    return Recording(model)
+
+
+def profiled(
+    run: Run,
+    *,
+    warmup: int = 3,
+    repeats: int = 10,
+    latency: bool = True,
+    memory: bool = True,
+    ignored: Ignored | None = None,
+) -> Profile:
+    """All passes over a run: the count, which warms up, more warm-up, then plain and timed runs in turn."""
+    if warmup < 0 or repeats < 1:
+        raise InputError(f"warmup must be at least 0 and repeats at least 1, not {warmup} and {repeats}.")
+    result, seen = counted(run, memory=memory, ignored=ignored)
+    if not latency or run.device.type == "meta":
+        return result
+    with kept(run):
+        timed = measure_latency(run, warmup=max(0, warmup - 1), repeats=repeats)
+    seen.latencies, seen.backward_latencies = timed.forward, timed.backward
+    root, _, _ = build(seen)
+    return replace(result, root=root, timing=timed.timing, caveats=(*result.caveats, *timed.caveats))
+
+
+def checked(result: Profile) -> Profile:
+    """Refuse a profile with unknown ops."""
+    if result.coverage.unknown:
+        names = "; ".join(f"{op}: {miss.why}" for op, miss in result.coverage.unknown.items())
+        raise CheckFailed(f"{len(result.coverage.unknown)} ops are not counted ({names}).")
+    return result
