@@ -1,0 +1,149 @@
+"""What `-i` means: shapes, dtypes and names of the tensors that a model is called with."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ..errors import InputError, did_you_mean
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor, nn
+
+EXAMPLE = "8x3x224x224, 1x128:int64 or input_ids=4x128:int64,attention_mask=4x128:int64"
+ALIASES = {
+    "float": "float32", "fp32": "float32", "double": "float64", "fp64": "float64", "half": "float16", "fp16": "float16",
+    "bf16": "bfloat16", "long": "int64", "int": "int64", "short": "int16", "byte": "uint8",
+}  # fmt: skip
+DTYPES = (
+    "float16", "bfloat16", "float32", "float64", "complex64", "complex128",
+    "int8", "uint8", "int16", "int32", "int64", "bool",
+)  # fmt: skip
+_ITEM = re.compile(
+    r"(?:(?P<name>[^=:]+)=)?(?P<shape>\d+(?:x\d+)*|scalar)(?::(?P<dtype>[a-zA-Z]\w*))?(?::(?P<below>\d+))?"
+)
+_FLAGS = {"true": True, "false": False, "none": None}
+
+
+@dataclass(frozen=True, slots=True)
+class TensorSpec:
+    """One tensor to make: `name=8x128:int64:30522` is ids below 30522."""
+
+    shape: tuple[int, ...]
+    dtype: str | None = None
+    """None is the dtype of the model."""
+    below: int | None = None
+    name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FlagSpec:
+    """One argument that is no tensor: `use_cache=false`."""
+
+    name: str
+    value: bool | None
+
+
+Spec = TensorSpec | FlagSpec
+
+
+def parse_inputs(texts: Sequence[str]) -> list[Spec]:
+    """The inputs that one or several `-i` describe, separated by commas."""
+    return [_parse_item(item.strip()) for text in texts for item in text.split(",")]
+
+
+def parse_dtype(text: str) -> str:
+    """The full name of a dtype; `bf16` is `bfloat16`."""
+    name = ALIASES.get(text.lower(), text.lower())
+    if name not in DTYPES:
+        known = [*DTYPES, *ALIASES]
+        raise InputError(
+            f"There is no dtype {text!r}.{did_you_mean(text, known) or ' There are ' + ', '.join(DTYPES) + '.'}"
+        )
+    return name
+
+
+def _parse_item(item: str) -> Spec:
+    name, _, word = item.partition("=")
+    if word.lower() in _FLAGS:
+        return FlagSpec(name.strip(), _FLAGS[word.lower()])
+    found = _ITEM.fullmatch(item)
+    if not found:
+        raise InputError(f"{item!r} is not an input. Inputs look like {EXAMPLE}.")
+    shape = () if found["shape"] == "scalar" else tuple(int(size) for size in found["shape"].split("x"))
+    return TensorSpec(
+        shape,
+        parse_dtype(found["dtype"]) if found["dtype"] else None,
+        int(found["below"]) if found["below"] else None,
+        found["name"].strip() if found["name"] else None,
+    )
+
+
+def make_inputs(specs: Sequence[Spec], model: nn.Module) -> tuple[tuple[Tensor, ...], dict[str, Any]]:
+    """Random tensors where the model is, positional and by name."""
+    named = _parameter_names(model)
+    args: list[Tensor] = []
+    kwargs: dict[str, Any] = {}
+    for spec in specs:
+        if isinstance(spec, FlagSpec):
+            kwargs[spec.name] = spec.value
+        elif spec.name:
+            kwargs[spec.name] = _tensor(spec, spec.name, model)
+        else:
+            name = named[len(args)] if len(args) < len(named) else ""
+            args.append(_tensor(spec, name, model))
+    return tuple(args), kwargs
+
+
+def _parameter_names(model: nn.Module) -> list[str]:
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    parameters = inspect.signature(model.forward).parameters.values()
+    return [parameter.name for parameter in parameters if parameter.kind in positional]
+
+
+def _tensor(spec: TensorSpec, name: str, model: nn.Module) -> Tensor:
+    import torch
+
+    device = next((parameter.device for parameter in model.parameters()), None)
+    if spec.dtype is None:
+        floating = [parameter.dtype for parameter in model.parameters() if parameter.is_floating_point()]
+        return torch.randn(spec.shape, dtype=floating[0] if floating else None, device=device)
+    dtype: torch.dtype = getattr(torch, spec.dtype)
+    if dtype.is_floating_point or dtype.is_complex:
+        return torch.randn(spec.shape, dtype=dtype, device=device)
+    if dtype == torch.bool or "mask" in name:
+        return torch.ones(spec.shape, dtype=dtype, device=device)
+    below = spec.below or _safe_below(name, model)
+    return torch.randint(below, spec.shape, device=device).to(dtype)
+
+
+def _safe_below(name: str, model: nn.Module) -> int:
+    """A bound that keeps ids inside the model's tables: the largest table for token ids, else the smallest."""
+    from torch import nn
+
+    tables = [module.num_embeddings for module in model.modules() if isinstance(module, nn.Embedding)]
+    if not tables:
+        return 2
+    return max(tables) if name in {"input_ids", "decoder_input_ids", "tokens", "idx"} else min(tables)
+
+
+def check_call(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Say which argument is missing or unknown before the model runs."""
+    signature = inspect.signature(model.forward)
+    try:
+        signature.bind(*args, **kwargs)
+    except TypeError as problem:
+        raise InputError(
+            f"{type(model).__name__}.forward{_plain(signature)} cannot be called like this: {problem}. "
+            f"Say its inputs with -i, like {EXAMPLE}."
+        ) from None
+
+
+def _plain(signature: inspect.Signature) -> str:
+    """The parameters without their annotations."""
+    plain = [parameter.replace(annotation=inspect.Parameter.empty) for parameter in signature.parameters.values()]
+    return str(signature.replace(parameters=plain, return_annotation=inspect.Signature.empty))
