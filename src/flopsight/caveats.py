@@ -53,12 +53,14 @@ class DirectForward(Caveat):
 
 
 @dataclass(frozen=True)
-class CountedOnTwin(Caveat):
-    """Counts come from a copy of the model on the meta device."""
+class NoTwin(Caveat):
+    """A count on meta was asked for, but the model cannot have a meta twin."""
+
+    why: str
 
     def __str__(self) -> str:
-        """What that means."""
-        return "Counted on a meta copy of the model: no kernel ran for the count."
+        """Why, and what was done instead."""
+        return f"Counted on real tensors, because the model has no meta twin: {self.why}."
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import platform
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from typing import Any
 
 import torch
 from torch import nn
@@ -16,9 +17,11 @@ from .analysis.build import Observed, build
 from .capture.dispatch import Counter
 from .capture.inputs import Run, batch_size_of, tokens_of
 from .capture.memory import Live, Saved
+from .capture.metacounter import MetaCounter
 from .capture.rows import module_rows
 from .capture.state import kept_buffers, kept_rng, kept_training_state
-from .caveats import DirectForward
+from .capture.twin import refusal, twin_of
+from .caveats import DirectForward, NoTwin
 from .errors import InputError, StateError
 from .formulas import known
 from .records import ModuleRow
@@ -44,18 +47,35 @@ def plain_model(model: nn.Module) -> nn.Module:
     return inner if isinstance(inner, nn.Module) else model
 
 
+@dataclass(frozen=True)
+class Options:
+    """How a run is to be watched."""
+
+    run: Run | None = None
+    memory: bool = False
+    ignored: Ignored | None = None
+    target: str | None = None
+    """The device that a run on meta stands for; None where the run is real."""
+
+
+def make_counter(model: nn.Module | None, options: Options) -> Counter:
+    """A counter for a model's run, real or on meta."""
+    there = [] if model is None else [*model.parameters(), *model.buffers()]
+    there += options.run.tensors if options.run is not None else []
+    live = Live(there) if options.memory else None
+    if options.target is not None:
+        return MetaCounter(model, known, Saved(there), live, target=options.target)
+    return Counter(model, known, Saved(there), live)
+
+
 class Recording:
     """What ran inside a `with`; `profile` is ready afterwards, also when the block raised."""
 
-    def __init__(
-        self, model: nn.Module | None = None, *, run: Run | None = None, memory: bool = False, ignored: Ignored | None = None
-    ) -> None:
+    def __init__(self, model: nn.Module | None = None, **options: Any) -> None:
         if model is not None and not isinstance(model, nn.Module):
             raise InputError(f"The model must be a torch.nn.Module, not {type(model).__name__}.")
         self._model = None if model is None else plain_model(model)
-        self._run = run
-        self._memory = memory
-        self._ignored = ignored
+        self._options = Options(**options)
         self._counter: Counter | None = None
         self._made: tuple[Profile, Observed] | None = None
 
@@ -63,7 +83,7 @@ class Recording:
         """Begin to count."""
         if self._counter is not None:
             raise StateError("This recording has run already; make a new one: with flopsight.recording() as r: ...")
-        self._counter = self._make_counter()
+        self._counter = make_counter(self._model, self._options)
         self._counter.__enter__()
         return self
 
@@ -71,12 +91,6 @@ class Recording:
         """Stop counting."""
         assert self._counter is not None
         self._counter.__exit__(*problem)
-
-    def _make_counter(self) -> Counter:
-        known_tensors = [] if self._model is None else [*self._model.parameters(), *self._model.buffers()]
-        known_tensors += self._run.tensors if self._run is not None else []
-        live = Live(known_tensors) if self._memory else None
-        return Counter(self._model, known, Saved(known_tensors), live)
 
     @property
     def profile(self) -> Profile:
@@ -92,12 +106,13 @@ class Recording:
         if self._counter is None:
             raise StateError("Nothing was recorded yet: run the model inside `with flopsight.recording() as r:` first.")
         if self._made is None:
-            self._made = finished(self._counter, self._run, self._ignored)
+            self._made = finished(self._counter, self._options)
         return self._made
 
 
-def finished(counter: Counter, run: Run | None, ignored: Ignored | None = None) -> tuple[Profile, Observed]:
+def finished(counter: Counter, options: Options) -> tuple[Profile, Observed]:
     """The profile of what a counter saw."""
+    run = options.run
     saved = counter.saved.bytes if counter.saved is not None else {}
     seen = Observed(
         rows=module_rows(counter.sites, _state_bytes(run)),
@@ -107,8 +122,8 @@ def finished(counter: Counter, run: Run | None, ignored: Ignored | None = None) 
         saved_bytes={site.path: size for site, size in saved.items()},
         allocated_bytes={site.path: size for site, size in counter.grown.items()},
     )
-    if ignored is not None:
-        seen.ignored = ignored
+    if options.ignored is not None:
+        seen.ignored = options.ignored
     root, coverage, caveats = build(seen)
     direct = (DirectForward(tuple(sorted(counter.direct_forwards))),) if counter.direct_forwards else ()
     result = Profile(
@@ -123,16 +138,31 @@ def finished(counter: Counter, run: Run | None, ignored: Ignored | None = None) 
     return result, seen
 
 
-def counted(
-    run: Run, *, meta: bool = False, memory: bool = False, ignored: Ignored | None = None
-) -> tuple[Profile, Observed]:
+def counted(run: Run, *, meta: bool = False, **options: Any) -> tuple[Profile, Observed]:
     """One run under the counter, the model as it was afterwards; with what was seen, for a second build."""
-    recording = Recording(run.model, run=run, memory=memory, ignored=ignored)
+    if run.device.type == "meta":
+        return _counted_here(run, target="meta", **options)
+    if not meta:
+        return _counted_here(run, **options)
+    why = refusal(run.model)
+    if why is None:
+        try:
+            with kept_rng():
+                return _counted_here(twin_of(run), target=run.device.type, **options)
+        except Exception as problem:
+            why = f"{type(problem).__name__}: {problem}"
+    result, seen = _counted_here(run, **options)
+    return replace(result, caveats=(*result.caveats, NoTwin(why))), seen
+
+
+def _counted_here(run: Run, **options: Any) -> tuple[Profile, Observed]:
+    recording = Recording(run.model, run=run, **options)
     with kept(run):
         try:
             with recording:
                 run.step()
         except Exception as problem:
+            # What ran so far can be asked for; the user's exception itself goes on unchanged.
             problem.flopsight_profile = recording.profile  # type: ignore[attr-defined]
             raise
         return recording.profile, recording.observed

@@ -66,7 +66,7 @@ class OpInfo:
         self.kind = kind_of(func, self.name)
         self.allocates = not func.is_view
         self.facts = FACTS.get(self.name)
-        self.expand = self.kind == "other" and not known(self.name)
+        self.expand = self.kind in ("matrix", "other") and not known(self.name)
         self.calls = 0
 
 
