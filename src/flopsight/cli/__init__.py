@@ -1,1 +1,44 @@
-"""TBD."""
+"""The command line: one file a command; what needs no torch starts without it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+INTERRUPTED = 130
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command and answer with its exit code: 0 fine, 1 a check failed, 2 bad input, 3 the user's code raised."""
+    from ..errors import FlopsightError
+    from .app import UsageProblem, run
+    from .users import EXIT_CODE, TargetRaised, users_traceback
+
+    try:
+        code = run(argv)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # whoever read us has seen enough (`| head`); a second complaint at exit would be about the same pipe
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except UsageProblem as problem:
+        return _refuse(f"{problem.format_message()} {_help_hint(problem)}", 2)
+    except FlopsightError as problem:
+        return _refuse(str(problem), problem.exit_code)
+    except TargetRaised as problem:
+        print(users_traceback(problem.cause), end="", file=sys.stderr)
+        return _refuse(str(problem), EXIT_CODE)
+    except KeyboardInterrupt:
+        return _refuse("Interrupted.", INTERRUPTED)
+    return code
+
+
+def _refuse(sentence: str, code: int) -> int:
+    print(f"flopsight: {' '.join(sentence.split())}", file=sys.stderr)
+    return code
+
+
+def _help_hint(problem: object) -> str:
+    context = getattr(problem, "ctx", None)
+    return f"See `{context.command_path} --help`." if context else ""

@@ -1,0 +1,52 @@
+"""The list of commands, and the door through which they run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from .. import __version__
+from .check import check
+from .demo import demo
+from .device import device
+from .diff import diff
+from .ops import ops
+from .profile import profile
+from .show import show
+
+UsageProblem = typer.BadParameter.__mro__[2]
+"""The base of what is raised for wrong usage; newer typers carry click inside themselves, so it has no public name."""
+
+app = typer.Typer(
+    name="flopsight",
+    help="Where a PyTorch model's parameters, MACs, FLOPs, bytes, activations and time go, module by module.",
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+for command in (demo, profile, show, diff, check, ops, device):
+    app.command()(command)
+
+
+def _say_version(asked: bool) -> None:
+    if asked:
+        print(f"flopsight {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version.", callback=_say_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Where a PyTorch model's parameters, MACs, FLOPs, bytes, activations and time go, module by module."""
+
+
+def run(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code; what goes wrong is raised."""
+    code = app(args=None if argv is None else list(argv), prog_name="flopsight", standalone_mode=False)
+    return code if isinstance(code, int) else 0

@@ -1,0 +1,31 @@
+"""`flopsight demo`: an embedded model, profiled and shown."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .profile import profile_target
+from .target import load_target
+from .views import check_output, write
+
+MODEL = "zoo:resnet18"
+
+
+def demo(
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="Where to save the profile.")] = Path(
+        "flopsight-demo.json"
+    ),
+) -> None:
+    """Profile an embedded ResNet-18, show it and save it."""
+    check_output(output)
+    result = profile_target(load_target(MODEL), warmup=2, repeats=5)
+    print(f"$ flopsight profile {MODEL} -o {output}\n")
+    print(result.render("tree"))
+    write(result, output)
+    print(f"\nThe profile is saved in {output.resolve()}. It opens without torch:")
+    print(f"  flopsight show {output} -f table       heaviest modules first")
+    print(f"  flopsight show {output} -f deepspeed   the text of DeepSpeed's profiler")
+    print("Your own model: flopsight profile yourfile.py:factory -i 8x3x224x224")

@@ -1,0 +1,32 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .target import HELP
+
+TargetText = Annotated[str, typer.Argument(metavar="TARGET", help=HELP, show_default=False)]
+Inputs = Annotated[
+    list[str] | None,
+    typer.Option(
+        "-i", "--input", metavar="SHAPE", help="Inputs: 8x3x224x224, 1x128:int64 or input_ids=4x128:int64; several by comma.",
+    ),
+]  # fmt: skip
+Train = Annotated[bool, typer.Option("--train", help="A training step: forward, loss and backward, in training mode.")]
+Meta = Annotated[bool, typer.Option("--meta", help="Count without memory or kernels: the model is built on meta.")]
+ProfileFile = Annotated[Path, typer.Argument(metavar="PROFILE", help="A profile saved as JSON.", show_default=False)]
+Format = Annotated[
+    str, typer.Option("-f", "--format", help="How to print: tree, table, deepspeed, tids, aprofiler, ...")
+]
+Output = Annotated[
+    Path | None,
+    typer.Option("-o", "--output", metavar="FILE", help="Write it too: .json, .html, .md, .txt or .csv, by suffix."),
+]
+Depth = Annotated[int | None, typer.Option("--depth", help="How deep to print; the default is all.")]
+Top = Annotated[int | None, typer.Option("--top", help="How many rows, or modules at each depth, to print.")]
+Full = Annotated[bool, typer.Option("--full", help="Every row: fold and leave out nothing.")]
+Width = Annotated[int | None, typer.Option("--width", help="Characters in a line; the default is the terminal's.")]

@@ -1,0 +1,93 @@
+"""`flopsight profile`: count and time a model."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ..errors import InputError, did_you_mean
+from . import options
+from .inputs import parse_dtype, parse_inputs
+from .target import Target, load_target
+from .users import users_code
+from .views import check_format, check_output, write
+
+if TYPE_CHECKING:
+    from ..tree import Profile
+
+
+def profile(
+    target: options.TargetText,
+    input: options.Inputs = None,
+    train: options.Train = False,
+    optimizer: Annotated[
+        str | None, typer.Option("--optimizer", help="Step it too, with --train: adamw, sgd, any in torch.optim.")
+    ] = None,
+    device: Annotated[str | None, typer.Option("--device", help="Where to run: cpu, cuda, cuda:1, mps.")] = None,
+    dtype: Annotated[str | None, typer.Option("--dtype", help="What to run in: float32, bfloat16, float16.")] = None,
+    meta: options.Meta = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Fail (exit code 1) where an op is not counted.")] = False,
+    repeats: Annotated[int, typer.Option("--repeats", help="Timed runs.", min=1)] = 10,
+    warmup: Annotated[int, typer.Option("--warmup", help="Runs before the timed ones.", min=0)] = 3,
+    output: options.Output = None,
+    format: options.Format = "tree",
+    depth: options.Depth = None,
+    top: options.Top = None,
+    full: options.Full = False,
+    width: options.Width = None,
+) -> None:
+    """Count and time a model, module by module. Without --train it runs as in inference: eval mode, no gradients."""
+    specs = parse_inputs(input or [])
+    number = parse_dtype(dtype) if dtype else None
+    check_output(output)
+    check_format(format)
+    if optimizer and not train:
+        raise InputError("--optimizer steps after a backward; add --train.")
+    if meta and device:
+        raise InputError("--meta runs on no device; leave out --device or --meta.")
+    _progress(f"building {target}")
+    loaded = load_target(target, specs, device=device, dtype=number, meta=meta)
+    _progress(f"{'counting' if meta else 'profiling'} {target}")
+    result = profile_target(loaded, train=train, optimizer=optimizer, meta=meta, repeats=repeats, warmup=warmup)
+    _progress("")
+    print(result.render(format, depth=depth, top=top, full=full, width=width))
+    if output is not None:
+        write(result, output, depth=depth, top=top, full=full, width=width)
+    if strict:
+        from ..measure import checked
+
+        checked(result)
+
+
+def profile_target(
+    target: Target, *, train: bool = False, optimizer: str | None = None, meta: bool = False, **timing: Any
+) -> Profile:
+    """The profile of a loaded target: an inference run, or a training step."""
+    import torch
+
+    from ..measure import count
+    from ..measure import profile as measure
+
+    model = target.model.train(train)
+    step = _optimizer(optimizer, model) if optimizer else None
+    call = {"args": target.args, "kwargs": target.kwargs, "train": train, "optimizer": step}
+    with users_code(target.text), nullcontext() if train else torch.no_grad():
+        return count(model, on="meta", **call) if meta else measure(model, **call, **timing)
+
+
+def _optimizer(name: str, model: Any) -> Any:
+    import torch
+
+    known = {kind.__name__.lower(): kind for kind in torch.optim.Optimizer.__subclasses__()}
+    if name.lower() not in known:
+        raise InputError(f"torch.optim has no {name!r}.{did_you_mean(name.lower(), known)}")
+    return known[name.lower()](model.parameters(), lr=1e-3)
+
+
+def _progress(text: str) -> None:
+    """One line that replaces itself, where somebody watches."""
+    if sys.stderr.isatty():
+        print(f"\r\x1b[2K{text}", end="", file=sys.stderr, flush=True)

@@ -1,0 +1,183 @@
+"""What a target on the command line can be, and what is said when it is something else."""
+
+import pytest
+import torch
+
+from flopsight import zoo
+from flopsight.cli.inputs import parse_inputs
+from flopsight.cli.target import load_target
+from flopsight.cli.users import TargetRaised, users_traceback
+from flopsight.errors import InputError
+
+FILE = """
+import torch
+from torch import nn
+from neighbour import WIDTH
+
+class Net(nn.Linear):
+    def __init__(self):
+        super().__init__(WIDTH, 2)
+
+def model():
+    return Net()
+
+def with_input():
+    return Net(), torch.ones(3, WIDTH)
+
+def with_args():
+    return Net(), (torch.ones(4, WIDTH),)
+
+def with_kwargs():
+    return Net(), {"input": torch.ones(5, WIDTH)}
+
+def with_both():
+    return Net(), (torch.ones(6, WIDTH),), {}
+
+def too_much():
+    return Net(), 1, 2, 3
+
+def broken():
+    return missing_name
+
+def no_model():
+    return 3
+
+instance = Net()
+
+class Holder:
+    inner = instance
+
+number = 3
+"""
+
+
+@pytest.fixture(autouse=True)
+def project(tmp_path, monkeypatch):
+    """A user's folder; the path and the loaded modules are put back afterwards."""
+    import sys
+
+    (tmp_path / "net.py").write_text(FILE)
+    (tmp_path / "neighbour.py").write_text("WIDTH = 8\n")
+    (tmp_path / "unguarded.py").write_text("import sys\nsys.exit('needs --config')\n")
+    (tmp_path / "needs.py").write_text("import not_installed_anywhere\n")
+    (tmp_path / "syntax.py").write_text("def (\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    before = set(sys.modules)
+    yield tmp_path
+    for name in set(sys.modules) - before:
+        if name in {"net", "neighbour", "unguarded", "needs", "syntax"} or name.startswith("_flopsight_target"):
+            del sys.modules[name]
+
+
+X = parse_inputs(["7x8"])
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["net.py:model", "net.py:Net", "net.py:instance", "net.py", "net:model", "./net.py:model", "net.py:Holder.inner"],
+)
+def test_a_model_a_class_or_a_factory_in_a_file_or_a_module(text):
+    target = load_target(text, X)
+
+    assert type(target.model).__name__ == "Net"
+    assert target.args[0].shape == (7, 8)
+    target.model(*target.args)
+
+
+@pytest.mark.parametrize(("name", "batch"), [("with_input", 3), ("with_args", 4), ("with_both", 6)])
+def test_a_factory_may_bring_its_inputs(name, batch):
+    assert load_target(f"net.py:{name}").args[0].shape == (batch, 8)
+
+
+def test_a_factory_may_bring_keyword_inputs():
+    assert load_target("net.py:with_kwargs").kwargs["input"].shape == (5, 8)
+
+
+def test_inputs_on_the_command_line_go_before_the_factorys():
+    target = load_target("net.py:with_kwargs", X)
+
+    assert target.args[0].shape == (7, 8)
+    assert not target.kwargs
+
+
+@pytest.mark.parametrize("name", zoo.names())
+def test_every_embedded_model_is_a_target(name):
+    target = load_target(f"zoo:{name}", meta=True)
+
+    assert all(parameter.is_meta for parameter in target.model.parameters())
+
+
+def test_a_dtype_is_that_of_the_model_and_its_floating_inputs():
+    target = load_target("net.py:with_input", dtype="bfloat16")
+
+    assert target.model.weight.dtype == target.args[0].dtype == torch.bfloat16
+
+
+def test_ids_keep_their_dtype():
+    target = load_target("zoo:gpt2", parse_inputs(["1x4:int64"]), dtype="bfloat16", meta=True)
+
+    assert target.model.wte.weight.dtype == torch.bfloat16
+    assert target.args[0].dtype == torch.int64
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("nowhere.py:model", "There is no file nowhere.py."),
+        ("net.py:modle", "net.py has no 'modle'. Did you mean 'model'?"),
+        ("net.py:zzzzzz", "It has Net, model, with_input"),
+        ("net.py:number", "net.py:number is of type int, not a torch.nn.Module"),
+        ("net.py:no_model", "net.py:no_model is of type int, not a torch.nn.Module"),
+        ("net.py:too_much", "returned 4 things"),
+        ("net.py:model", "net.py:model comes without inputs. Say them with -i: 8x3x224x224"),
+        ("nomodule:model", "There is no module 'nomodule'"),
+        ("resnet18", "'resnet18' names no model. A target is file.py:factory"),
+        ("zoo:resnet81", "no embedded model 'resnet81'"),
+    ],
+)
+def test_a_wrong_target_is_answered_in_one_sentence(text, said):
+    with pytest.raises(InputError) as problem:
+        load_target(text)
+
+    assert said in str(problem.value)
+    assert "\n" not in str(problem.value)
+
+
+def test_a_device_that_is_not_here_is_named():
+    with pytest.raises(InputError, match="There is no device 'nonsense' here"):
+        load_target("net.py:with_input", device="nonsense")
+
+
+def test_an_integer_dtype_for_a_model_is_refused():
+    with pytest.raises(InputError, match="A model cannot be int64"):
+        load_target("net.py:with_input", dtype="int64")
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("net.py:broken", NameError),
+        ("unguarded.py:model", SystemExit),
+        ("needs.py:model", ModuleNotFoundError),
+        ("needs:model", ModuleNotFoundError),
+        ("syntax.py:model", SyntaxError),
+    ],
+)
+def test_what_the_users_code_raises_stays_the_users(text, kind):
+    with pytest.raises(TargetRaised) as problem:
+        load_target(text)
+
+    assert type(problem.value.cause) is kind
+
+
+def test_the_users_traceback_has_the_users_frames_and_none_of_ours():
+    with pytest.raises(TargetRaised) as problem:
+        load_target("net.py:broken")
+
+    text = users_traceback(problem.value.cause)
+
+    assert "net.py" in text
+    assert "return missing_name" in text
+    assert "flopsight/cli" not in text
+    assert "importlib" not in text

@@ -1,0 +1,63 @@
+"""What may not be in the repository: paths of somebody's machine, hosts of package registries, large files."""
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent.parent
+FORBIDDEN = {
+    "a machine's path": re.compile(r"(?<![\w.])/(?:home/\w+|Users/\w+|root/\w|work/\w|tmp/\w+/)"),
+    "a package registry": re.compile(
+        r"https?://[\w.-]*(?:pypi|npmjs|registry|artifactory|nexus)[\w.-]*", re.IGNORECASE
+    ),
+}
+LARGEST = 1_500_000
+
+
+def tracked():
+    """What git tracks; from an archive without git, every file outside the environments."""
+    if (ROOT / ".git").exists():
+        listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True)
+        names = [ROOT / name for name in listed.stdout.split("\0") if name]
+    else:
+        names = [
+            path for path in ROOT.rglob("*") if not any(part.startswith(".") for part in path.relative_to(ROOT).parts)
+        ]
+    return [path for path in names if path.is_file()]
+
+
+def findings(text):
+    return [f"{what}: {found[0]}" for what, pattern in FORBIDDEN.items() for found in pattern.finditer(text)]
+
+
+def test_no_tracked_file_names_a_machine_or_a_registry():
+    wrong = {}
+    for path in tracked():
+        if path == Path(__file__):
+            continue
+        try:
+            found = findings(path.read_text(encoding="utf-8"))
+        except UnicodeDecodeError:
+            continue
+        if found:
+            wrong[str(path.relative_to(ROOT))] = found[:3]
+
+    assert not wrong, wrong
+
+
+def test_no_tracked_file_is_large():
+    assert not [path for path in tracked() if path.stat().st_size > LARGEST]
+
+
+@pytest.mark.parametrize(
+    "text", ["open('/home/ann/x')", "/work/main/src", "https://pypi.org/simple", "http://nexus.corp:8081/x"]
+)
+def test_the_search_finds_what_it_looks_for(text):
+    assert findings(text)
+
+
+@pytest.mark.parametrize("text", ["a/b", "https://github.com/x/y", "docs/root/", "see /proc/cpuinfo", "1/work"])
+def test_the_search_leaves_the_rest_alone(text):
+    assert not findings(text)

@@ -1,0 +1,169 @@
+"""The house plan: every import inside the package points down, and a profile's doors are the only exceptions."""
+
+import ast
+from pathlib import Path
+
+import flopsight
+
+ROOT = Path(flopsight.__file__).parent
+
+FLOORS = (
+    ("units", "errors"),
+    ("tree", "records", "caveats", "store", "config"),
+    ("capture", "formulas", "hardware", "zoo", "distributed"),
+    ("analysis", "distributed.merge"),
+    ("render",),
+    ("measure", "window"),
+    ("cli", "integrations", "compat"),
+)
+"""From the ground up. A module may import its own floor's package and every floor below, never one above."""
+
+DOORS = {"render", "to_html", "to_frame", "save", "__str__", "mfu", "hfu"}
+"""Methods of Profile and Node that may reach up, importing inside the function."""
+
+ROOF = {"", "__init__", "__main__", "profiling"}
+"""The public names, `python -m flopsight`, and the import path that DeepSpeed's users know."""
+
+NO_TORCH = (
+    "errors",
+    "units",
+    "records",
+    "tree",
+    "caveats",
+    "store",
+    "config",
+    "formulas",
+    "analysis",
+    "render",
+    "hardware",
+)
+
+
+def module_name(path):
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def floor(name):
+    """The highest floor whose plan names the module or a package around it, longest name first."""
+    found = [
+        (len(home), level)
+        for level, homes in enumerate(FLOORS)
+        for home in homes
+        if (name + ".").startswith(home + ".")
+    ]
+    assert found, f"{name} is not in the house plan"
+    return max(found)[1]
+
+
+def imports(tree, name, is_package):
+    """(imported module of ours or another's top name, enclosing function) for every import statement."""
+    found = []
+
+    def visit(node, function):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            function = node.name
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
+            return
+        if isinstance(node, ast.ImportFrom):
+            found.extend((target, function) for target in _targets(node, name, is_package))
+        if isinstance(node, ast.Import):
+            found.extend((alias.name, function) for alias in node.names)
+        for child in ast.iter_child_nodes(node):
+            visit(child, function)
+
+    visit(tree, None)
+    return found
+
+
+def _targets(node, name, is_package):
+    if node.level == 0:
+        return [node.module]
+    around = name.split(".") if name else []
+    around = around[: len(around) - node.level + is_package]
+    base = ".".join(["flopsight", *around])
+    if node.module:
+        base = f"{base}.{node.module}"
+    # `from . import tree` names a module, `from .tree import Node` does not
+    return [f"{base}.{alias.name}" if _exists(f"{base}.{alias.name}") else base for alias in node.names]
+
+
+def _exists(dotted):
+    path = ROOT.joinpath(*dotted.split(".")[1:])
+    return path.with_suffix(".py").exists() or (path / "__init__.py").exists()
+
+
+def package():
+    for path in sorted(ROOT.rglob("*.py")):
+        name = module_name(path)
+        yield name, imports(ast.parse(path.read_text()), name, path.name == "__init__.py")
+
+
+def broken_rules(name, found):
+    """The imports of one module that point up."""
+    if name.partition(".")[0] in ROOF:
+        return []
+    wrong = []
+    for target, function in found:
+        if not target.startswith("flopsight"):
+            continue
+        inside = target.removeprefix("flopsight").removeprefix(".")
+        if inside.partition(".")[0] in ROOF or (name == "tree" and function in DOORS):
+            continue
+        same_package = inside.partition(".")[0] == name.partition(".")[0]
+        if floor(inside) > floor(name) or (floor(inside) == floor(name) and not same_package and floor(name) > 1):
+            wrong.append(f"{name} imports {inside}")
+    return wrong
+
+
+def test_every_import_points_down():
+    wrong = [rule for name, found in package() for rule in broken_rules(name, found)]
+
+    assert not wrong, wrong
+
+
+def test_an_import_that_points_up_is_noticed():
+    up = imports(ast.parse("from ..render import render"), "analysis.tables", False)
+    deep = imports(ast.parse("def f():\n    from ..measure import profile"), "render.tree", False)
+    sideways = imports(ast.parse("from ..formulas.registry import known"), "capture.dispatch", False)
+    down = imports(ast.parse("from ..tree import Node"), "analysis.tables", False)
+
+    assert broken_rules("analysis.tables", up) == ["analysis.tables imports render"]
+    assert broken_rules("render.tree", deep) == ["render.tree imports measure"]
+    assert broken_rules("capture.dispatch", sideways) == ["capture.dispatch imports formulas.registry"]
+    assert broken_rules("analysis.tables", down) == []
+
+
+def test_the_doors_of_a_profile_are_exactly_these():
+    found = dict(package())["tree"]
+    ground = {"units", "errors", "records", "caveats"}
+    doors = {
+        function for target, function in found if target.startswith("flopsight.") and target.split(".")[1] not in ground
+    }
+
+    assert doors == DOORS - {"__str__"}, "printing goes through render"
+
+
+def test_what_draws_and_reckons_does_not_import_torch():
+    """At the top of a module, that is: detecting hardware asks torch inside a function."""
+    wrong = [
+        name
+        for name, found in package()
+        for target, function in found
+        if name.partition(".")[0] in NO_TORCH
+        and target.partition(".")[0] == "torch"
+        and (function is None or not name.startswith("hardware."))
+    ]
+
+    assert not wrong, wrong
+
+
+def test_nothing_of_ours_imports_an_integration():
+    wrong = [
+        name
+        for name, found in package()
+        for target, _ in found
+        if target.startswith("flopsight.integrations") and not name.startswith(("integrations", "cli", "profiling"))
+    ]
+
+    assert not wrong, wrong
