@@ -5,14 +5,13 @@ from itertools import count
 from math import prod
 
 from flopsight.caveats import Distorted, UnknownOps
-from flopsight.records import OUTSIDE
+from flopsight.records import OUTSIDE, Parameter
 from flopsight.tree import (
     Cost,
     Coverage,
     Environment,
     Node,
     OpRow,
-    Parameter,
     Phases,
     Profile,
     Stat,
@@ -181,7 +180,7 @@ def oddities():
         gives=(2, 4, 50),
         extra="in_features=8, out_features=50, bias=False",
     )
-    spare = linear("spare", 0, 8, 8, calls=0)
+    spare = module("spare", "Linear", params=(64, 8), calls=0, extra="in_features=8, out_features=8, bias=True")
     skipped = module(
         "skipped",
         "Linear",

@@ -5,7 +5,8 @@ from dataclasses import replace
 from hypothesis import strategies as st
 from profiles import module, rooted
 
-from flopsight.tree import Cost, OpRow, Parameter
+from flopsight.records import Parameter
+from flopsight.tree import Cost, OpRow
 
 small = st.integers(0, 5)
 costs = st.builds(Cost, macs=small, flops=st.integers(10, 20) | st.just(0), bytes=small)

@@ -186,7 +186,8 @@ _SAY: Mapping[str, Callable[[float], str]] = {
     "byte": size,
     "second": seconds,
     "FLOP/s": rate,
-    "per second": lambda value: f"{si(value)}/s",
+    "samples/s": lambda value: f"{value:,.0f} samples/s" if value >= 100 else f"{_three_digits(value)} samples/s",
+    "tokens/s": lambda value: f"{value:,.0f} tokens/s",
     "share": percent,
 }
 

@@ -1,0 +1,189 @@
+"""What changed between two profiles: figures of the whole, and modules by qualified name.
+
+Costs, parameters and bytes are exact, so any difference is a change. Times are compared only where both profiles come
+from the same device, and count as changed only beyond a tolerance and their own spread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from .. import units
+from ..errors import InputError
+from ..tree import Node, Profile, Stat
+from .figures import FIGURES, Figure, figure
+
+
+@dataclass(frozen=True)
+class Change:
+    """One figure before and after; None where a profile does not have it."""
+
+    name: str
+    before: float | None
+    after: float | None
+    changed: bool = True
+
+    @property
+    def growth(self) -> float | None:
+        """(after - before) / before; infinite from nothing, None where one of the two is not known."""
+        if self.before is None or self.after is None:
+            return None
+        if not self.before:
+            return float("inf") if self.after else 0.0
+        return (self.after - self.before) / self.before
+
+
+@dataclass(frozen=True)
+class ModuleChange:
+    """A module whose own figures, class or shapes are not what they were; its submodules have rows of their own."""
+
+    path: str
+    kind: str
+    changes: tuple[Change, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two profiles side by side."""
+
+    before: Profile
+    after: Profile
+    figures: tuple[Change, ...]
+    modules: tuple[ModuleChange, ...]
+    """Modules in both that changed, in the order of the model."""
+    added: tuple[Node, ...]
+    """Modules that are new, each with its submodules; only the topmost is named."""
+    removed: tuple[Node, ...]
+    why_no_times: str = ""
+    """Why times are not compared, where they are not."""
+
+    @property
+    def same(self) -> bool:
+        """Whether nothing changed."""
+        return not (self.modules or self.added or self.removed or any(change.changed for change in self.figures))
+
+    def __getitem__(self, name: str) -> Change:
+        """The change of a figure of the whole profile."""
+        figure(name)
+        return next(change for change in self.figures if change.name == name)
+
+    def render(self, format: str = "text") -> str:
+        """The comparison as text, or as Markdown for a pull request."""
+        from ..render.comparison import render
+
+        return render(self, format)
+
+    def __str__(self) -> str:
+        """The comparison as text."""
+        return self.render()
+
+
+def compare(before: Profile, after: Profile, tolerance: float = 0.05) -> Comparison:
+    """What is different in `after`; times count as changed beyond `tolerance` and the spread of their samples."""
+    why = _why_no_times(before, after)
+    old, new = before.nodes, after.nodes
+    changes = (_module(old[path], new[path]) for path in new if path in old)
+    return Comparison(
+        before,
+        after,
+        figures=tuple(_figure(known, before, after, tolerance, why) for known in FIGURES.values()),
+        modules=tuple(change for change in changes if change.changes or change.notes),
+        added=_topmost(after.root, old),
+        removed=_topmost(before.root, new),
+        why_no_times=why,
+    )
+
+
+def parse_limits(texts: Iterable[str]) -> dict[str, float]:
+    """`["flops:0%", "latency:10%"]` as the growth allowed for each figure."""
+    limits = {}
+    for text in texts:
+        name, colon, share = text.partition(":")
+        if not colon:
+            raise InputError(f"{text!r} is not a limit. Write it like flops:0% or latency:10%.")
+        limits[figure(name.strip()).name] = units.parse_share(share)
+    return limits
+
+
+def violations(comparison: Comparison, limits: Mapping[str, float]) -> list[str]:
+    """One sentence for every figure that got worse by more than its limit, or that cannot be compared."""
+    broken = []
+    for name, limit in limits.items():
+        known, change = figure(name), comparison[name]
+        growth = change.growth
+        if known.is_time and comparison.why_no_times:
+            broken.append(f"{name} cannot be compared: {comparison.why_no_times}.")
+        elif growth is None:
+            broken.append(f"{name} cannot be compared: one of the profiles does not have it.")
+        elif (-growth if known.more_is_better else growth) > limit:
+            assert change.before is not None and change.after is not None  # noqa: PT018
+            verb = "fell" if known.more_is_better else "grew"
+            by = "from nothing" if growth == float("inf") else f"by {abs(growth):.2%}"
+            values = f"{known.text(change.before)} to {known.text(change.after)}"
+            broken.append(f"{name} {verb} {by}, {values}; allowed is {limit:.2%}.")
+    return broken
+
+
+def _figure(known: Figure, before: Profile, after: Profile, tolerance: float, why_no_times: str) -> Change:
+    change = Change(known.name, known.read(before), known.read(after))
+    if not known.is_time:
+        return Change(change.name, change.before, change.after, changed=change.before != change.after)
+    growth = change.growth
+    room = max(tolerance, _noise(before) + _noise(after))
+    real = not why_no_times and growth is not None and abs(growth) > room
+    return Change(change.name, change.before, change.after, changed=real)
+
+
+def _noise(profile: Profile) -> float:
+    """The largest relative spread among the profile's times."""
+    stats = (profile.timing.forward, profile.timing.backward, profile.timing.step)
+    return max((stat.spread for stat in stats if isinstance(stat, Stat)), default=0.0)
+
+
+def _why_no_times(before: Profile, after: Profile) -> str:
+    a, b = before.environment, after.environment
+    here, there = a.device_name or a.device, b.device_name or b.device
+    if here != there:
+        return f"before ran on {here or 'an unknown device'}, after on {there or 'an unknown device'}"
+    if not (before.timing.forward and after.timing.forward):
+        return "not both were timed"
+    return ""
+
+
+def _module(old: Node, new: Node) -> ModuleChange:
+    figures = [
+        Change(name, before, after)
+        for name, before, after in (
+            ("params", _own_params(old), _own_params(new)),
+            ("macs", old.own.macs, new.own.macs),
+            ("flops", old.own.flops, new.own.flops),
+            ("backward_flops", old.own.backward.flops, new.own.backward.flops),
+            ("recompute_flops", old.own.recompute.flops, new.own.recompute.flops),
+            ("activation_bytes", old.own_activation_bytes, new.own_activation_bytes),
+            ("calls", old.calls, new.calls),
+        )
+        if before != after
+    ]
+    notes = []
+    if old.kind != new.kind:
+        notes.append(f"{old.kind} became {new.kind}")
+    if old.output_shapes != new.output_shapes:
+        notes.append(f"output {_shapes(old)} became {_shapes(new)}")
+    return ModuleChange(new.path, new.kind, tuple(figures), tuple(notes))
+
+
+def _own_params(node: Node) -> int:
+    return sum(parameter.numel for parameter in node.parameters)
+
+
+def _shapes(node: Node) -> str:
+    return ", ".join(units.shape(shape) for shape in node.output_shapes) or "nothing"
+
+
+def _topmost(root: Node, others: Mapping[str, Node]) -> tuple[Node, ...]:
+    """Nodes whose path the other profile lacks, without what lies below them."""
+    if root.path not in others:
+        return (root,)
+    return tuple(node for child in root.children for node in _topmost(child, others))

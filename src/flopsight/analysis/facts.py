@@ -1,0 +1,129 @@
+"""The summary of a profile: a list of facts, each with its unit, in the order in which a reader asks for them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..tree import Node, Profile, Stat
+from .utilization import achieved
+
+
+@dataclass(frozen=True)
+class Fact:
+    """One line of a summary."""
+
+    label: str
+    value: float
+    unit: str
+    """A name that `units.say` knows."""
+    note: str = ""
+
+
+def facts(profile: Profile) -> list[list[Fact]]:
+    """Everything known, in groups: parameters, work, memory, time."""
+    return [group for group in (_parameters(profile), _work(profile), _memory(profile), _time(profile)) if group]
+
+
+def pass_bytes(root: Node) -> int:
+    """What torchinfo calls the forward/backward pass size: outputs of leaves with parameters, and their gradients."""
+    return 2 * sum(
+        node.output_bytes * max(node.calls, 1)
+        for node in root.walk()
+        if not node.children and node.params and node.called
+    )
+
+
+def _parameters(profile: Profile) -> list[Fact]:
+    found = [
+        Fact("Total params", profile.params, "count"),
+        Fact("Trainable params", profile.trainable_params, "count"),
+        Fact("Non-trainable params", profile.params - profile.trainable_params, "count"),
+    ]
+    if profile.whole.params != profile.params:
+        found.insert(1, Fact("Params of the whole model", profile.whole.params, "count"))
+    return found
+
+
+def _work(profile: Profile) -> list[Fact]:
+    causal = profile.forward.skipped_macs > 0
+    doubts = ["attention dense"] if causal else []
+    if not profile.coverage.complete:
+        doubts.append("at least: some op calls are unknown")
+    found = [
+        Fact("Forward MACs", profile.macs, "MAC", ", ".join(doubts)),
+        Fact("Forward FLOPs", profile.flops, "FLOP", ", ".join(doubts)),
+    ]
+    if causal:
+        found.append(Fact("Forward FLOPs, causal", profile.forward.causal_flops, "FLOP", "masked half left out"))
+    if profile.whole.flops != profile.flops:
+        found.append(Fact("Forward FLOPs of the whole model", profile.whole.flops, "FLOP"))
+    for label, cost in (
+        ("Backward FLOPs", profile.backward),
+        ("Recompute FLOPs", profile.recompute),
+        ("Optimizer FLOPs", profile.optimizer),
+    ):
+        if cost.flops:
+            found.append(Fact(label, cost.flops, "FLOP"))
+    if profile.steps > 1:
+        found.append(Fact("Steps counted", profile.steps, "count", "the figures above are their sum"))
+    return found
+
+
+def _memory(profile: Profile) -> list[Fact]:
+    root = profile.root
+    outputs = pass_bytes(root)
+    found = [
+        Fact("Input size", root.input_bytes, "byte"),
+        Fact("Params size", root.param_bytes, "byte"),
+        Fact("Forward/backward pass size", outputs, "byte", "layer outputs and their gradients"),
+        Fact("Estimated total size", root.input_bytes + root.param_bytes + outputs, "byte", "input, params, pass"),
+    ]
+    for label, value in (
+        ("Activations saved for backward", root.activation_bytes),
+        ("Optimizer state", root.optimizer_bytes),
+        ("Peak memory", profile.peak_bytes),
+    ):
+        if value:
+            found.append(Fact(label, value, "byte"))
+    return found
+
+
+def _time(profile: Profile) -> list[Fact]:
+    timing = profile.timing
+    found = [
+        Fact(label, stat.median, "second", spread(stat))
+        for label, stat in (
+            ("Forward latency", timing.forward),
+            ("Backward latency", timing.backward),
+            ("Optimizer latency", timing.optimizer),
+            ("Step latency", timing.step),
+            ("Iteration latency", timing.iteration),
+            ("Waiting for data", timing.data_wait),
+        )
+        if stat
+    ]
+    if profile.throughput:
+        found.append(Fact("Throughput", profile.throughput, "samples/s"))
+    if profile.tokens_per_second:
+        found.append(Fact("Token throughput", profile.tokens_per_second, "tokens/s"))
+    found += _speed(profile)
+    return found
+
+
+def _speed(profile: Profile) -> list[Fact]:
+    found = []
+    if profile.latency:
+        found.append(Fact("Forward FLOP/s", profile.flops / profile.steps / profile.latency, "FLOP/s"))
+    model_rate = achieved(profile)
+    if model_rate and profile.trained:
+        found.append(Fact("Model FLOP/s of the step", model_rate, "FLOP/s", "matrix work, forward and backward"))
+    for label, value in (("MFU", profile.mfu), ("HFU", profile.hfu)):
+        if value is not None:
+            found.append(Fact(label, value, "share"))
+    return found
+
+
+def spread(stat: Stat) -> str:
+    """How far repeated runs lay apart."""
+    runs = len(stat.samples)
+    return f"median of {runs}, quartiles {stat.spread:.1%} apart" if runs > 1 else ""

@@ -1,0 +1,99 @@
+"""Two profiles side by side, as text or as Markdown for a pull request."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .. import units
+from ..analysis.compare import Change, Comparison, ModuleChange
+from ..analysis.figures import FIGURES
+from ..errors import InputError, did_you_mean
+from ..tree import Node
+from .markdown import escaped, grid
+from .page import Column, Grid, Heading, Lines, Page
+from .plain import plain
+from .summary import title
+
+FORMATS = ("text", "markdown")
+MOST_MODULES = 50
+
+
+def render(comparison: Comparison, format: str = "text", width: int | None = None) -> str:
+    """What changed, figures first, then modules."""
+    if format not in FORMATS:
+        raise InputError(
+            f"A comparison has no format {format!r}.{did_you_mean(format, FORMATS)} Formats: {', '.join(FORMATS)}."
+        )
+    heads = (f"before: {title(comparison.before)}", f"after:  {title(comparison.after)}")
+    figures = _figures(
+        [
+            change
+            for change in comparison.figures
+            if _shown(change) and not (comparison.why_no_times and FIGURES[change.name].is_time)
+        ]
+    )
+    lines = _module_lines(comparison)
+    verdict = "Nothing changed." if comparison.same else ""
+    notes = [f"Times are not compared: {comparison.why_no_times}."] if comparison.why_no_times else []
+    if format == "markdown":
+        head = f"### {escaped(title(comparison.after))}"
+        listed = "\n".join(f"- {escaped(line)}" for line in lines)
+        blocks = [head, verdict, grid(figures), listed, "\n".join(map(escaped, notes))]
+        return "\n\n".join(block for block in blocks if block) + "\n"
+    page: Page = [Lines(heads), Heading(verdict), Grid(tuple(figures)), Lines(tuple(lines)), Lines(tuple(notes))]
+    return plain(page, width)
+
+
+def _shown(change: Change) -> bool:
+    """A figure that changed, or that a reader looks for first."""
+    return change.changed or (change.name in ("params", "macs", "flops", "latency") and change.before is not None)
+
+
+def _figures(changes: Sequence[Change]) -> list[Column]:
+    return [
+        Column("figure", tuple(change.name for change in changes), right=False),
+        Column("before", tuple(_text(change.name, change.before) for change in changes)),
+        Column("after", tuple(_text(change.name, change.after) for change in changes)),
+        Column("change", tuple(_growth(change) for change in changes)),
+    ]
+
+
+def _module_lines(comparison: Comparison) -> list[str]:
+    lines = [f"added   {_said(node)}" for node in comparison.added]
+    lines += [f"removed {_said(node)}" for node in comparison.removed]
+    lines += [f"changed {_changed(module)}" for module in comparison.modules]
+    more = len(lines) - MOST_MODULES
+    return [*lines[:MOST_MODULES], f"and {more} more modules"] if more > 0 else lines
+
+
+def _said(node: Node) -> str:
+    return (
+        f"{node.path or 'the model'}: {node.kind}, {units.si(node.params)} params, "
+        f"{units.si(node.macs)} MACs, {units.si(node.flops)} FLOPs"
+    )
+
+
+def _changed(module: ModuleChange) -> str:
+    said = [
+        f"{change.name} {_text(change.name, change.before)} -> {_text(change.name, change.after)}"
+        for change in module.changes
+    ]
+    return f"{module.path or 'the model itself'}: {', '.join([*module.notes, *said])}"
+
+
+def _text(name: str, value: float | None) -> str:
+    if value is None:
+        return "-"
+    return FIGURES[name].text(value) if name in FIGURES else units.si(value)
+
+
+def _growth(change: Change) -> str:
+    growth = change.growth
+    if growth is None:
+        return ""
+    if growth == float("inf"):
+        return "new"
+    if not growth:
+        return "="
+    small = f"{growth:+.1%}" if abs(growth) >= 0.001 else f"{growth:+.1e}"
+    return small if change.changed else f"{small} (noise)"

@@ -1,0 +1,82 @@
+"""A page on a terminal: the same grids and lines as the plain text, in colour and with guides along the tree."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from ..tree import Profile
+from . import render
+from .page import Grid, Heading, Page
+from .plain import plain, wrapped
+
+PAGES = ("tree", "table")
+"""The formats that have a page; the others are text for other programs and stay as they are."""
+MOST_RICH_ROWS = 500
+"""Above this many rows a rich table takes seconds, and plain text none."""
+
+
+def show(profile: Profile, format: str, console: Console, options: Mapping[str, Any]) -> None:
+    """Draw the profile on the console."""
+    if format not in PAGES:
+        console.out(render(profile, format, **options), highlight=False, end="")
+        return
+    given = dict(options)
+    width = given.pop("width", console.width)
+    page: Page = import_module(f"flopsight.render.{format}").page(profile, **given)
+    if any(isinstance(part, Grid) and len(part.columns[0].cells) > MOST_RICH_ROWS for part in page):
+        console.out(plain(page, width), highlight=False, end="")
+        return
+    _draw(page, console, width)
+
+
+def _draw(page: Page, console: Console, width: int) -> None:
+    for part in page:
+        if isinstance(part, Heading):
+            console.print(Text(part.text, style="bold underline"), soft_wrap=True)
+        elif isinstance(part, Grid):
+            console.print(_table(part.fitted(width), guided=console.encoding.startswith("utf")))
+        elif part.lines:
+            text = "\n".join(line for lines in part.lines for line in wrapped(lines, width))
+            console.print(Text(text, style=part.style), soft_wrap=True)
+        else:
+            continue
+        console.print()
+
+
+def _table(grid: Grid, *, guided: bool) -> Table:
+    table = Table(box=None, padding=(0, 1), pad_edge=False, header_style="bold")
+    for column in grid.columns:
+        table.add_column(
+            column.title.strip(), style=column.style, justify="right" if column.right else "left", no_wrap=True
+        )
+    guides = _guides(grid.depths) if guided and grid.depths else None
+    for place, row in enumerate(zip(*(column.cells for column in grid.columns), strict=True)):
+        first, *rest = row
+        name = Text.assemble((guides[place], "not bold dim"), first.lstrip(" ")) if guides else Text(first)
+        table.add_row(name, *map(Text, rest))
+    return table
+
+
+def _guides(depths: Sequence[int]) -> list[str]:
+    """For each row, lines that join it to its siblings and its parent, two characters a level as in the plain text."""
+    guides = []
+    for place, depth in enumerate(depths):
+        open_levels = [_continues(depths, place, level) for level in range(1, depth + 1)]
+        joints = ["│ " if more else "  " for more in open_levels[:-1]]
+        joints += ["├ " if open_levels[-1] else "└ "] if open_levels else []
+        guides.append("".join(joints))
+    return guides
+
+
+def _continues(depths: Sequence[int], place: int, level: int) -> bool:
+    """Whether a later row has the same ancestor above `level` and stands at that level itself."""
+    for depth in depths[place + 1 :]:
+        if depth <= level:
+            return depth == level
+    return False

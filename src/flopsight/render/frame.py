@@ -1,0 +1,18 @@
+"""A profile as a pandas DataFrame."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..analysis.tables import records
+from ..errors import InputError
+from ..tree import Profile
+
+
+def to_frame(profile: Profile) -> Any:
+    """One row a module, indexed by its qualified name, with every figure raw."""
+    try:
+        import pandas as pd
+    except ImportError:
+        raise InputError("to_frame() needs pandas, which is not installed: pip install pandas.") from None
+    return pd.DataFrame(records(profile)).set_index("path")

@@ -1,0 +1,84 @@
+"""What a view wants drawn, before any ink: headings, lines, and grids whose columns give way as the page narrows."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+GAP = 2
+NARROWEST = 16
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a grid."""
+
+    title: str
+    cells: tuple[str, ...]
+    keep: int = 0
+    """Columns with the lowest number leave first."""
+    right: bool = True
+    short: tuple[str, ...] | None = None
+    """The same cells with less in them, for when the long ones do not fit."""
+    style: str = ""
+
+    @property
+    def width(self) -> int:
+        """Characters of the widest cell."""
+        return max(len(self.title), *map(len, self.cells), 0)
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Columns side by side; the first one names the rows and stays to the last."""
+
+    columns: tuple[Column, ...]
+    depths: tuple[int, ...] | None = None
+    """How deep each row lies, where the rows are a tree."""
+    clip_left: bool = False
+    """Whether a name that is too long loses its beginning, as suits a path, or its end."""
+
+    def fitted(self, width: int) -> Grid:
+        """The same grid with what fits into `width`: unneeded columns go first, then names get shorter."""
+        columns = list(self.columns)
+        while _width(columns) > width and len(columns) > 1:
+            if columns[0].short is not None and len(columns) <= len(self.columns) // 2 + 1:
+                columns[0] = replace(columns[0], cells=columns[0].short, short=None)
+                continue
+            columns.remove(min(columns[1:], key=lambda column: column.keep))
+        room = max(NARROWEST, width - _width(columns) + columns[0].width)
+        cells = tuple(self._clipped(cell, room) for cell in columns[0].cells)
+        return replace(self, columns=(replace(columns[0], cells=cells), *columns[1:]))
+
+    def _clipped(self, text: str, room: int) -> str:
+        if len(text) <= room:
+            return text
+        return f"...{text[len(text) - room + 3 :]}" if self.clip_left else f"{text[: room - 3]}..."
+
+
+@dataclass(frozen=True)
+class Heading:
+    """A line that names what follows."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Lines:
+    """Lines of text; those that are too long are wrapped."""
+
+    lines: tuple[str, ...]
+    style: str = ""
+
+
+Page = Sequence[Heading | Lines | Grid]
+
+
+def terminal_width() -> int:
+    """Columns of the terminal, or 120 where there is none."""
+    return shutil.get_terminal_size((120, 24)).columns
+
+
+def _width(columns: Sequence[Column]) -> int:
+    return sum(column.width for column in columns) + GAP * (len(columns) - 1)

@@ -1,0 +1,66 @@
+"""What every view says beside its rows: what was profiled, the totals, how much is accounted for, the doubts."""
+
+from __future__ import annotations
+
+from math import floor
+
+from .. import units
+from ..analysis.facts import facts
+from ..caveats import UnknownOps
+from ..tree import Profile
+
+
+def title(profile: Profile) -> str:
+    """The model and where it ran: `ResNet (cpu, float32, batch 16, torch 2.13.0)`."""
+    env = profile.environment
+    about = [
+        env.device_name or env.device,
+        env.dtype,
+        f"batch {profile.batch_size}" if profile.batch_size else "",
+        f"{profile.tokens} tokens" if profile.tokens else "",
+        f"step {profile.step}" if profile.step is not None else "",
+        f"rank {profile.world.rank} of {profile.world.size}" if profile.world.size > 1 else "",
+        f"torch {env.torch}" if env.torch else "",
+    ]
+    said = ", ".join(part for part in about if part)
+    return f"{profile.root.kind} ({said})" if said else profile.root.kind
+
+
+def totals(profile: Profile) -> list[list[tuple[str, str]]]:
+    """The summary in groups of label and text."""
+    return [
+        [(fact.label, units.say(fact.value, fact.unit) + (f"  {fact.note}" if fact.note else "")) for fact in group]
+        for group in facts(profile)
+    ]
+
+
+def total_lines(profile: Profile) -> tuple[str, ...]:
+    """The summary as lines, an empty one between groups."""
+    lines = [line for group in totals(profile) for line in ("", *(f"{label:<32}{text}" for label, text in group))]
+    return tuple(lines[1:])
+
+
+def coverage_lines(profile: Profile) -> tuple[str, ...]:
+    """How much of what ran is accounted for, and by name what is not."""
+    coverage = profile.coverage
+    calls = f"{units.count(coverage.calls)} op calls"
+    if coverage.complete:
+        return (f"coverage 100% of {calls}",)
+    share = floor(coverage.share * 1000) / 10  # never rounded up to a 100% that is not there
+    lines = [f"coverage {share}% of {calls}; {units.count(coverage.unknown_calls)} calls are not in the totals:"]
+    for op, missing in coverage.unknown.items():
+        places = ", ".join(path or "the model itself" for path in missing.modules[:3])
+        more = f" and {len(missing.modules) - 3} more" if len(missing.modules) > 3 else ""
+        where = f" in {places}{more}" if places else ""
+        lines.append(f'  {op}: {missing.calls} calls{where}. Say what it costs: @flopsight.formula("{op}")')
+    return tuple(lines)
+
+
+def caveats(profile: Profile) -> tuple[str, ...]:
+    """The doubts that the coverage does not already tell."""
+    return tuple(str(caveat) for caveat in profile.caveats if not isinstance(caveat, UnknownOps))
+
+
+def caveat_lines(profile: Profile) -> tuple[str, ...]:
+    """The doubts as a list."""
+    return tuple(f"note: {caveat}" for caveat in caveats(profile))

@@ -1,0 +1,86 @@
+"""The module tree: every row holds the figures of its subtree; stacks of identical blocks are one row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .. import units
+from ..analysis.folding import fold
+from ..analysis.passes import to_depth, to_rows
+from ..analysis.tables import TableRow, tree_rows
+from ..records import OUTSIDE
+from ..tree import Profile
+from .columns import figures
+from .page import Column, Grid, Heading, Lines, Page
+from .plain import plain
+from .summary import caveat_lines, coverage_lines, title, total_lines
+
+
+def render(
+    profile: Profile,
+    *,
+    depth: int | None = None,
+    max_rows: int | None = 100,
+    full: bool = False,
+    width: int | None = None,
+) -> str:
+    """The tree as plain text."""
+    return plain(page(profile, depth=depth, max_rows=max_rows, full=full), width)
+
+
+def page(profile: Profile, *, depth: int | None = None, max_rows: int | None = 100, full: bool = False) -> Page:
+    """What the tree view shows: down to `depth`, at most `max_rows` rows; `full` draws every module."""
+    root = to_depth(depth)(profile.root)
+    if not full:
+        root = to_rows(max_rows)(fold(root))
+    rows = tree_rows(root)
+    names = Column(
+        "module",
+        tuple("  " * row.depth + label(row) for row in rows),
+        short=tuple("  " * row.depth + (row.name or row.kind) for row in rows),
+        right=False,
+        style="bold",
+    )
+    return [
+        Heading(title(profile)),
+        Grid((names, *figures(rows, trained=profile.trained)), depths=tuple(row.depth for row in rows)),
+        Lines(legend(rows), "dim"),
+        Lines(total_lines(profile)),
+        Lines(coverage_lines(profile), "green" if profile.coverage.complete else "yellow"),
+        Lines(caveat_lines(profile), "yellow"),
+    ]
+
+
+def label(row: TableRow) -> str:
+    """`layer: ModuleList`, with what a reader must know beside it."""
+    text = f"{row.name}: {row.kind}" if row.name and row.kind else row.name or row.kind
+    if row.path == OUTSIDE:
+        text = f"{OUTSIDE}: loss, glue"
+    return text + suffix(row)
+
+
+def suffix(row: TableRow) -> str:
+    """Repetitions, calls, marks and hidden rows."""
+    many, calls = row.times > 1 and bool(row.kind), row.calls // row.times
+    parts = [
+        f" x {row.times}" if many and row.first else "",
+        f", {calls} calls{' each' if many else ''}" if calls > 1 and row.kind else "",
+        f" [{row.mark}]" if row.mark else "",
+        f" [{row.unknown} op calls unknown]" if row.unknown else "",
+        f" [+{row.hidden}]" if row.hidden and row.kind else "",
+    ]
+    return "".join(parts)
+
+
+def legend(rows: Sequence[TableRow], format: str = "tree") -> tuple[str, ...]:
+    """What the signs in the rows mean, for those that occur."""
+    lines = []
+    if any(row.times > 1 and row.kind for row in rows):
+        lines.append("x n: n identical blocks in one row; their figures are summed, inside them too")
+    left_out = sum(row.hidden for row in rows)
+    if left_out:
+        lines.append(
+            f"[+n]: {units.count(left_out)} rows are left out, their figures are in the rows above them. "
+            f'All rows: profile.render("{format}", full=True), or flopsight show FILE -f {format} --full'
+        )
+    return tuple(lines)
