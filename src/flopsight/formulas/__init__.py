@@ -1,7 +1,55 @@
 """What operators cost: one file a family, all registered through `@formula`; nothing here imports torch."""
 
-from . import elementwise, matmul
-from .registry import FORMULAS, COUNTED, FREE_OF_WORK, UNKNOWN, Priced, find, formula, known, place, price
+from . import (
+    attention,
+    collective,
+    conv,
+    distance,
+    elementwise,
+    embedding,
+    fft,
+    interpolation,
+    linalg,
+    loss,
+    matmul,
+    movement,
+    norm,
+    optimizer,
+    pooling,
+    quantized,
+    recurrent,
+    sparse,
+)
+from .registry import COUNTED, FORMULAS, FREE_OF_WORK, UNKNOWN, Priced, find, for_kind, formula, known, place, price
 
-__all__ = ["COUNTED", "FORMULAS", "FREE_OF_WORK", "UNKNOWN", "Priced", "elementwise", "find", "formula", "known",
-           "matmul", "place", "price"]  # fmt: skip
+__all__ = [
+    "COUNTED",
+    "FORMULAS",
+    "FREE_OF_WORK",
+    "UNKNOWN",
+    "Priced",
+    "attention",
+    "collective",
+    "conv",
+    "distance",
+    "elementwise",
+    "embedding",
+    "fft",
+    "find",
+    "for_kind",
+    "formula",
+    "interpolation",
+    "known",
+    "linalg",
+    "loss",
+    "matmul",
+    "movement",
+    "norm",
+    "optimizer",
+    "place",
+    "pooling",
+    "price",
+    "quantized",
+    "recurrent",
+    "sparse",
+]

@@ -1,14 +1,21 @@
-"""Matrix products, dense: every BLAS-like op."""
+"""Matrix products: every BLAS-like op, dense or with a sparse operand, and linear layers with their backward."""
 
-from ..records import OpRecord, Shape
+from math import prod
+
+from ..records import OpRecord, Shape, TensorMeta
 from ..tree import Cost
-from .registry import formula
+from .elementwise import elements
+from .registry import aten, formula, traffic
+
+INDEX_BYTES = 8
+"""What a sparse tensor keeps beside each number: one index of 64 bits."""
 
 
 def product(a: Shape, b: Shape) -> int:
-    """Multiply-accumulates of one matrix product."""
-    (m, k), (_, n) = a, b
-    return m * n * k
+    """Multiply-accumulates of one matrix product, or of a batch of them."""
+    *batch, m, k = a
+    n = b[-1]
+    return prod(batch) * m * n * k
 
 
 def macs_for(call: OpRecord, macs: int) -> int:
@@ -16,14 +23,213 @@ def macs_for(call: OpRecord, macs: int) -> int:
     return 4 * macs if call.output.is_complex else macs
 
 
-@formula("aten.mm")
+def products(call: OpRecord, macs: int, adds: int = 0) -> Cost:
+    """The cost of multiply-accumulates and of some additions, one FLOP each."""
+    macs = macs_for(call, macs)
+    return Cost(macs, 2 * macs + adds)
+
+
+def added(call: OpRecord, name: str = "bias") -> int:
+    """Additions of a bias: one an output element where there is one."""
+    return elements(call.output) if call.args.get(name) is not None else 0
+
+
+def scaled_sum(call: OpRecord) -> int:
+    """Additions of `beta * self`: none where beta is 0, because `self` is then not even read."""
+    return elements(call.output) if call.args.get("beta", 1) != 0 else 0
+
+
+def multiply(call: OpRecord, a: TensorMeta, b: TensorMeta, adds: int = 0) -> Cost:
+    """One product of two matrices or of two batches; a sparse operand multiplies only what it stores."""
+    nnz = call.facts.get("nnz")
+    if nnz is None:
+        return products(call, product(a.shape, b.shape), adds)
+    sparse, partners = (b, a.shape[-2]) if b.stride is None and a.stride is not None else (a, b.shape[-1])
+    kept = int(nnz) * (sparse.itemsize + INDEX_BYTES)
+    macs = macs_for(call, int(nnz) * partners)
+    return Cost(macs, 2 * macs + adds, traffic(call) - sparse.nbytes + kept)
+
+
+@formula(*aten("mm bmm _int_mm _sparse_mm smm"))
 def mm(call: OpRecord) -> Cost:
-    """One matrix product."""
-    return Cost(macs=macs_for(call, product(call.shape("self"), call.shape("mat2"))))
+    """A matrix product, or a batch of them."""
+    a, b = ("self", "mat2") if "self" in call.args else ("sparse", "dense")
+    return multiply(call, call.tensor(a), call.tensor(b))
 
 
-@formula("aten.addmm")
+@formula(*aten("addmm _sparse_addmm sspaddmm"))
 def addmm(call: OpRecord) -> Cost:
     """A product and the sum with a matrix or a bias, one FLOP an output element."""
-    macs = macs_for(call, product(call.shape("mat1"), call.shape("mat2")))
-    return Cost(macs, 2 * macs + call.output.numel)
+    return multiply(call, call.tensor("mat1"), call.tensor("mat2"), scaled_sum(call))
+
+
+@formula("aten._addmm_activation")
+def addmm_activation(call: OpRecord) -> Cost:
+    """The same with a ReLU or a GELU on top."""
+    return addmm(call) + Cost(flops=call.output.numel)
+
+
+@formula("aten.baddbmm")
+def baddbmm(call: OpRecord) -> Cost:
+    """A batch of products, each with its sum."""
+    return multiply(call, call.tensor("batch1"), call.tensor("batch2"), scaled_sum(call))
+
+
+@formula("aten.addbmm")
+def addbmm(call: OpRecord) -> Cost:
+    """A batch of products accumulated into one matrix, which is a product over batch and inner dimension."""
+    return products(call, product(call.shape("batch1"), call.shape("batch2")), scaled_sum(call))
+
+
+@formula(*aten("mv dot vdot"))
+def mv(call: OpRecord) -> Cost:
+    """Each element of the matrix, or of the first vector, is used once; of a sparse matrix those it stores."""
+    return products(call, call.facts.get("nnz", call.tensor("self").numel))
+
+
+@formula("aten.addmv")
+def addmv(call: OpRecord) -> Cost:
+    """A matrix times a vector and the sum with a vector."""
+    return products(call, call.facts.get("nnz", call.tensor("mat").numel), scaled_sum(call))
+
+
+@formula("aten._foreach_mm")
+def foreach_mm(call: OpRecord) -> Cost:
+    """A list of products, each of its own shape."""
+    pairs = zip(call.tensors("self"), call.tensors("mat2"), strict=True)
+    return products(call, sum(product(a.shape, b.shape) for a, b in pairs))
+
+
+@formula("inductor._mm_plus_mm")
+def mm_plus_mm(call: OpRecord) -> Cost:
+    """Two products and their sum."""
+    macs = product(call.shape("a"), call.shape("b")) + product(call.shape("c"), call.shape("d"))
+    return products(call, macs, elements(call.output))
+
+
+@formula(*aten("matmul linalg_matmul inner"))
+def matmul(call: OpRecord) -> Cost:
+    """Each output element is an inner product as long as the last dimension of the first operand, broadcast or not."""
+    return products(call, call.output.numel * call.shape("self")[-1])
+
+
+@formula("aten.tensordot")
+def tensordot(call: OpRecord) -> Cost:
+    """Each output element sums over the contracted dimensions."""
+    return products(call, call.output.numel * prod(call.shape("self")[dim] for dim in call.args["dims_self"]))
+
+
+@formula("aten.matmul_backward")
+def matmul_backward(call: OpRecord) -> Cost:
+    """Each operand's gradient takes as many products as the forward did."""
+    forward = call.tensor("grad").numel * call.shape("self")[-1]
+    return products(call, forward * sum(call.args["mask"]))
+
+
+@formula(*aten("linear mkldnn_linear"))
+def linear(call: OpRecord) -> Cost:
+    """Each output element is an inner product over the input features."""
+    features = call.shape("weight")[-1]
+    return products(call, call.output.numel * features, added(call))
+
+
+@formula("mkldnn._linear_pointwise")
+def linear_pointwise(call: OpRecord) -> Cost:
+    """A linear layer with an activation, or with another tensor added or multiplied in."""
+    macs = call.output.numel * call.shape("X")[-1]
+    return products(call, macs, added(call, "B") + (call.output.numel if call.args["attr"] != "none" else 0))
+
+
+@formula(*aten("linear_backward mkldnn_linear_backward"))
+def linear_backward(call: OpRecord) -> Cost:
+    """The gradients that were asked for: input and weight a product each, the bias a sum over rows."""
+    grad = call.tensor("grad_output")
+    into_input, into_weight, into_bias = call.args["output_mask"]
+    forward = grad.numel * call.shape("weight")[-1]
+    return products(call, forward * (into_input + into_weight), grad.numel * into_bias)
+
+
+@formula("aten.mkldnn_linear_backward_input")
+def linear_backward_input(call: OpRecord) -> Cost:
+    """The gradient of a linear layer's input, one product."""
+    return products(call, call.tensor("grad_output").numel * call.shape("weight")[-1])
+
+
+@formula("aten.mkldnn_linear_backward_weights")
+def linear_backward_weights(call: OpRecord) -> Cost:
+    """The gradient of a linear layer's weight, one product, and the bias's, a sum over rows."""
+    grad = call.tensor("grad_output")
+    return products(call, grad.numel * call.shape("weight")[-1], grad.numel * call.args["bias_defined"])
+
+
+@formula(*aten("_grouped_mm _scaled_grouped_mm _scaled_grouped_mm_v2"))
+def grouped_mm(call: OpRecord) -> Cost:
+    """One product a group; whichever dimension is ragged, the groups together cover it once.
+
+    Rows behind the last group are not computed: where the ends of the groups are known, `lengths` holds their sizes.
+    """
+    a, b = call.shape("self"), call.shape("mat2")
+    k = a[-1] * numbers_per_element(call.tensor("self"))
+    if len(a) == len(b) == 3:
+        return products(call, a[0] * a[1] * k * b[2], added(call))
+    ragged = k if len(a) == len(b) else a[0] if len(a) == 2 else b[-1]
+    m, n = a[-2], b[-1]
+    covered = sum(call.facts["lengths"]) if "lengths" in call.facts else ragged
+    return products(call, m * n * k // ragged * covered if ragged else 0, added(call))
+
+
+def numbers_per_element(meta: TensorMeta) -> int:
+    """Two for types that pack two 4-bit numbers into a byte."""
+    return 2 if meta.dtype.endswith("_x2") else 1
+
+
+@formula(*aten("_scaled_mm _scaled_mm_v2"))
+def scaled_mm(call: OpRecord) -> Cost:
+    """A product of 8-bit or 4-bit floats; applying their scales is part of reading them and not counted."""
+    (m, k), n = call.shape("self"), call.shape("mat2")[-1]
+    return products(call, m * n * k * numbers_per_element(call.tensor("self")), added(call))
+
+
+@formula("aten.bilinear")
+def bilinear(call: OpRecord) -> Cost:
+    """The first input times the weight, then times the second input, each output feature by itself."""
+    _, first, second = call.shape("weight")
+    return products(call, call.output.numel * (first * second + second), added(call))
+
+
+@formula("aten._trilinear")
+def trilinear(call: OpRecord) -> Cost:
+    """Three factors: the first two are contracted over what the third lacks, then the third over the rest."""
+    expanded = [set(call.args[f"expand{i}"]) for i in (1, 2, 3)]
+    metas = [call.tensor(f"i{i}") for i in (1, 2, 3)]
+    rank = len(metas[0].shape) + len(expanded[0])
+    sizes = [1] * rank
+    for meta, missing in zip(metas, expanded, strict=True):
+        kept = (dim for dim in range(rank) if dim not in missing)
+        for dim, size in zip(kept, meta.shape, strict=True):
+            sizes[dim] = max(sizes[dim], size)
+    summed = set(call.args["sumdim"])
+    early = {dim for dim in summed if dim in expanded[2]}
+    both = expanded[0] & expanded[1]
+    first = prod(size for dim, size in enumerate(sizes) if dim not in both)
+    second = prod(size for dim, size in enumerate(sizes) if dim not in early)
+    macs = (first if early else 0) + (second if summed - early else 0)
+    return products(call, macs, (0 if early else first) + (0 if summed - early else second))
+
+
+@formula(*aten("affine_grid_generator cudnn_affine_grid_generator"))
+def affine_grid(call: OpRecord) -> Cost:
+    """Every grid point is a homogeneous coordinate times its sample's matrix."""
+    return products(call, call.output.numel * call.shape("theta")[-1])
+
+
+@formula(*aten("affine_grid_generator_backward cudnn_affine_grid_generator_backward"))
+def affine_grid_backward(call: OpRecord) -> Cost:
+    """The matrix's gradient, one product over the grid points."""
+    return products(call, call.tensor("grad").numel * call.output.shape[-1])
+
+
+@formula("aten.linalg_vecdot")
+def vecdot(call: OpRecord) -> Cost:
+    """An inner product for each output element."""
+    return products(call, call.output.numel * call.shape("x")[call.args["dim"]])

@@ -17,7 +17,22 @@ FORMULAS: dict[str, Formula] = {}
 KIND_FORMULAS: dict[str, Formula] = {}
 """What an op without a formula of its own costs, where its kind says it all."""
 
+NO_ARITHMETIC: set[str] = set()
+"""Those of the names in `FORMULAS` whose ops compute nothing: their status is free, their bytes are as stated."""
+_OPS: set[str] = set()
+"""The names in `FORMULAS` without their overloads."""
+
 COUNTED, FREE_OF_WORK, UNKNOWN = "counted", "free", "unknown"
+
+
+def aten(words: str) -> tuple[str, ...]:
+    """The full names of ops given as words: `aten("mm bmm")` is `("aten.mm", "aten.bmm")`."""
+    return named("aten", words)
+
+
+def named(namespace: str, words: str) -> tuple[str, ...]:
+    """The full names of a namespace's ops given as words."""
+    return tuple(f"{namespace}.{word}" for word in words.split())
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +49,7 @@ def formula(*ops: str, replace: bool = False) -> Callable[[F], F]:
 
     The function gets an `OpRecord` and returns a `Cost`. FLOPs not stated are twice the MACs; bytes not stated
     are those of the inputs and outputs. A name may carry an overload, `"aten.add.Tensor"`, which then wins.
+    An op that works in place, `aten.addmm_`, costs what its namesake costs and needs no formula of its own.
     """
     if not ops or not all(isinstance(op, str) for op in ops):
         raise FormulaError('Name the op as a string: @flopsight.formula("mylib.myop").')
@@ -47,6 +63,19 @@ def formula(*ops: str, replace: bool = False) -> Callable[[F], F]:
                     f"To replace it: @flopsight.formula({name!r}, replace=True)."
                 )
         FORMULAS.update(dict.fromkeys(names, fn))
+        NO_ARITHMETIC.difference_update(names)
+        _OPS.update(".".join(name.split(".")[:2]) for name in names)
+        return fn
+
+    return register
+
+
+def free(*ops: str) -> Callable[[F], F]:
+    """Register ops that compute nothing; the formula only states the bytes they move."""
+
+    def register(fn: F) -> F:
+        formula(*ops)(fn)
+        NO_ARITHMETIC.update(ops)
         return fn
 
     return register
@@ -63,32 +92,45 @@ def for_kind(kind: str) -> Callable[[F], F]:
 
 
 def find(record: OpRecord) -> Formula | None:
-    """The formula for a record: its overload's, its op's, its kind's, or none."""
-    return (
-        FORMULAS.get(f"{record.op}.{record.overload}")
-        or FORMULAS.get(record.op)
-        or KIND_FORMULAS.get(record.kind)
-    )  # fmt: skip
+    """The formula for a record: its overload's, its op's, its namesake's that is not in place, its kind's, or none."""
+    name = _own(record)
+    return FORMULAS[name] if name else KIND_FORMULAS.get(record.kind)
 
 
 def known(op: str) -> bool:
     """Whether an op has a formula of its own, under any overload."""
-    return op in FORMULAS or any(name.startswith(f"{op}.") for name in FORMULAS)
+    return op in _OPS or _out_of_place(op) in _OPS
 
 
 def price(record: OpRecord) -> Priced:
     """Cost a record, one call of it; never raises for what a formula does wrong."""
     fn = find(record)
     if fn is None:
-        return Priced(UNKNOWN, Cost(bytes=traffic(record)), f"no formula; register one: @flopsight.formula({record.op!r})")
+        return Priced(
+            UNKNOWN, Cost(bytes=traffic(record)), f"no formula; register one: @flopsight.formula({record.op!r})"
+        )
     try:
         cost = _checked(fn(record))
     except Exception as problem:
         return Priced(UNKNOWN, Cost(bytes=traffic(record)), _complaint(record, fn, problem))
-    if not cost.bytes and record.kind != "view":
+    name = _own(record)
+    stated = name in NO_ARITHMETIC or record.kind == "view"
+    if not cost.bytes and not stated:
         cost = replace(cost, bytes=traffic(record))
-    work = cost.macs or cost.flops or record.op in FORMULAS
-    return Priced(COUNTED if work else FREE_OF_WORK, cost)
+    works = name not in NO_ARITHMETIC if name else cost.macs or cost.flops
+    return Priced(COUNTED if works else FREE_OF_WORK, cost)
+
+
+def _own(record: OpRecord) -> str | None:
+    """The name under which a record's own formula is registered."""
+    plain = _out_of_place(record.op)
+    names = (f"{record.op}.{record.overload}", record.op, f"{plain}.{record.overload}", plain)
+    return next((name for name in names if name in FORMULAS), None)
+
+
+def _out_of_place(op: str) -> str:
+    """The name without the underscore that marks an op as in place."""
+    return op.removesuffix("_")
 
 
 def traffic(record: OpRecord) -> int:

@@ -1,0 +1,51 @@
+"""Communication between ranks: no FLOPs, and as bytes what this rank hands over.
+
+The convention is the payload: every tensor that a rank puts into a collective counts once, whatever algorithm carries
+it (a ring all-reduce sends it almost twice). Receiving and waiting hand over nothing.
+"""
+
+from ..records import OpRecord
+from ..tree import FREE, Cost
+from .registry import free, named
+
+HANDED_OVER = ("input", "inputs", "input_list", "input_tensor", "input_tensors", "tensor", "tensors")
+
+
+@free(
+    *named(
+        "_c10d_functional",
+        """
+        all_reduce all_reduce_coalesced all_gather_into_tensor all_gather_into_tensor_coalesced
+        all_gather_into_tensor_out reduce_scatter_tensor reduce_scatter_tensor_coalesced reduce_scatter_tensor_out
+        all_to_all_single broadcast isend
+        """,
+    ),
+    *named("_c10d_functional_autograd", "all_to_all_single all_gather_into_tensor reduce_scatter_tensor"),
+    *named(
+        "c10d",
+        """
+        allreduce allreduce_coalesced allgather _allgather_base allgather_coalesced allgather_into_tensor_coalesced
+        reduce reduce_scatter _reduce_scatter_base reduce_scatter_tensor_coalesced alltoall alltoall_base broadcast
+        gather scatter send
+        """,
+    ),
+)
+def handed_over(call: OpRecord) -> Cost:
+    """The tensors that go in."""
+    return Cost(bytes=sum(meta.nbytes for name in HANDED_OVER for meta in call.tensors(name)))
+
+
+@free(
+    *named("_c10d_functional", "wait_tensor irecv"),
+    *named("c10d", "recv recv_any_source barrier monitored_barrier check_for_nan"),
+)
+def waited(_: OpRecord) -> Cost:
+    """Nothing is handed over."""
+    return FREE
+
+
+@free("_c10d_functional.batch_p2p_ops")
+def point_to_point(call: OpRecord) -> Cost:
+    """The tensors that are sent; the others arrive."""
+    pairs = zip(call.args["op_list"], call.tensors("tensors"), strict=True)
+    return Cost(bytes=sum(meta.nbytes for op, meta in pairs if "send" in op))
