@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from .. import units
@@ -15,7 +16,8 @@ from .plain import plain
 from .summary import title
 
 FORMATS = ("text", "markdown")
-MOST_MODULES = 50
+MOST_LINES = 50
+_INDEX = re.compile(r"(?<![^.])\d+(?![^.])")
 
 
 def render(comparison: Comparison, format: str = "text", width: int | None = None) -> str:
@@ -52,33 +54,44 @@ def _shown(change: Change) -> bool:
 def _figures(changes: Sequence[Change]) -> list[Column]:
     return [
         Column("figure", tuple(change.name for change in changes), right=False),
-        Column("before", tuple(_text(change.name, change.before) for change in changes)),
-        Column("after", tuple(_text(change.name, change.after) for change in changes)),
+        Column("before", tuple(_texts(change)[0] for change in changes)),
+        Column("after", tuple(_texts(change)[1] for change in changes)),
         Column("change", tuple(_growth(change) for change in changes)),
     ]
 
 
 def _module_lines(comparison: Comparison) -> list[str]:
-    lines = [f"added   {_said(node)}" for node in comparison.added]
-    lines += [f"removed {_said(node)}" for node in comparison.removed]
-    lines += [f"changed {_changed(module)}" for module in comparison.modules]
-    more = len(lines) - MOST_MODULES
-    return [*lines[:MOST_MODULES], f"and {more} more modules"] if more > 0 else lines
+    """A line a change; the same change in the same place of several blocks is one line."""
+    found: dict[tuple[str, str, str], list[str]] = {}
+    for verb, path, what in (
+        *(("added", node.path, _said(node)) for node in comparison.added),
+        *(("removed", node.path, _said(node)) for node in comparison.removed),
+        *(("changed", module.path, _changed(module)) for module in comparison.modules),
+    ):
+        found.setdefault((verb, _INDEX.sub("*", path), what), []).append(path or "the model itself")
+    lines = []
+    for (verb, pattern, what), paths in found.items():
+        where = paths[0] if len(paths) == 1 else f"{pattern} ({len(paths)} modules)"
+        lines.append(f"{verb:<7} {where}: {what}")
+    more = len(lines) - MOST_LINES
+    return [*lines[:MOST_LINES], f"and {more} more changes"] if more > 0 else lines
 
 
 def _said(node: Node) -> str:
-    return (
-        f"{node.path or 'the model'}: {node.kind}, {units.si(node.params)} params, "
-        f"{units.si(node.macs)} MACs, {units.si(node.flops)} FLOPs"
-    )
+    figures = f"{units.si(node.params)} params, {units.si(node.macs)} MACs, {units.si(node.flops)} FLOPs"
+    return f"{node.kind}, {figures}" if node.kind else figures
 
 
 def _changed(module: ModuleChange) -> str:
-    said = [
-        f"{change.name} {_text(change.name, change.before)} -> {_text(change.name, change.after)}"
-        for change in module.changes
-    ]
-    return f"{module.path or 'the model itself'}: {', '.join([*module.notes, *said])}"
+    return ", ".join([*module.notes, *(f"{change.name} {' -> '.join(_texts(change))}" for change in module.changes)])
+
+
+def _texts(change: Change) -> tuple[str, str]:
+    """Both values, with all their digits where three would hide the difference."""
+    before, after = _text(change.name, change.before), _text(change.name, change.after)
+    if before == after and change.changed:
+        return f"{change.before:,}", f"{change.after:,}"
+    return before, after
 
 
 def _text(name: str, value: float | None) -> str:
