@@ -75,6 +75,15 @@ class CountedLive(Caveat):
 
 
 @dataclass(frozen=True)
+class TwinWithoutAutocast(Caveat):
+    """The step ran under autocast, which does not reach the meta device where it was counted."""
+
+    def __str__(self) -> str:
+        """What is exact and what is not."""
+        return "Counted without autocast: MACs and FLOPs are exact, bytes and saved activations are those of full precision."
+
+
+@dataclass(frozen=True)
 class Assumed(Caveat):
     """A value that decides how much work is done was not known and had to be assumed."""
 

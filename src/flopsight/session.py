@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -20,11 +20,12 @@ from .capture.memory import Live, Saved
 from .capture.metacounter import MetaCounter
 from .capture.rows import module_rows
 from .capture.state import kept_buffers, kept_rng, kept_training_state
-from .capture.twin import refusal, twin_of
+from .capture.twin import NoTwinError, twin_of
 from .caveats import DirectForward, NoTwin
 from .errors import InputError, StateError
 from .formulas import known
-from .records import ModuleRow
+from .hardware.detect import detect
+from .records import BACKWARD, ModuleRow
 from .tree import Environment, Profile
 
 Ignored = Callable[[ModuleRow], bool]
@@ -56,6 +57,8 @@ class Options:
     ignored: Ignored | None = None
     target: str | None = None
     """The device that a run on meta stands for; None where the run is real."""
+    latencies: Mapping[str, float] = field(default_factory=dict)
+    """Seconds by path, where they are known already."""
 
 
 def make_counter(model: nn.Module | None, options: Options) -> Counter:
@@ -119,6 +122,7 @@ def finished(counter: Counter, options: Options) -> tuple[Profile, Observed]:
         records=tuple(counter.records()),
         calls=tuple(counter.module_calls()),
         views=counter.views(),
+        latencies=options.latencies,
         saved_bytes={site.path: size for site, size in saved.items()},
         allocated_bytes={site.path: size for site, size in counter.grown.items()},
     )
@@ -131,7 +135,8 @@ def finished(counter: Counter, options: Options) -> tuple[Profile, Observed]:
         coverage=coverage,
         caveats=(*caveats, *direct, *counter.caveats),
         environment=environment(run),
-        trained=any(record.phase == "backward" for record in seen.records),
+        trained=any(record.phase == BACKWARD for record in seen.records),
+        peak_flops=detect(run.device).peak_flops() if run is not None and run.device.type != "meta" else {},
     )
     if run is not None:
         result = replace(result, batch_size=batch_size_of(run), tokens=tokens_of(run))
@@ -144,13 +149,13 @@ def counted(run: Run, *, meta: bool = False, **options: Any) -> tuple[Profile, O
         return _counted_here(run, target="meta", **options)
     if not meta:
         return _counted_here(run, **options)
-    why = refusal(run.model)
-    if why is None:
-        try:
-            with kept_rng():
-                return _counted_here(twin_of(run), target=run.device.type, **options)
-        except Exception as problem:
-            why = f"{type(problem).__name__}: {problem}"
+    try:
+        with kept_rng():
+            return _counted_here(twin_of(run), target=run.device.type, **options)
+    except NoTwinError as problem:
+        why = str(problem)
+    except Exception as problem:
+        why = f"it does not run on meta ({type(problem).__name__}: {problem})"
     result, seen = _counted_here(run, **options)
     return replace(result, caveats=(*result.caveats, NoTwin(why))), seen
 

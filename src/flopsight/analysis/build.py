@@ -104,7 +104,7 @@ class _Ledger:
         else:
             self._bytes_known += cost.bytes
             (self._counted if priced.status == COUNTED else self._free)[record.op] += record.count
-        dtype = next((meta.dtype for meta in record.inputs if meta.is_real_number), "")
+        dtype = next((meta.dtype for meta in record.inputs if meta.is_real_number or record.kind == "matrix"), "")
         key = (record.op, record.phase, dtype, priced.status)
         rows = self.ops[record.module]
         row = rows.get(key) or OpRow(record.op, record.phase, 0, FREE, priced.status, dtype=dtype)

@@ -206,6 +206,28 @@ class Counter(TorchDispatchMode):
 
     # -- what came of it
 
+    def add(self, other: Counter) -> None:
+        """Take in what another counter saw of the same model, or of a twin of it: its rows have the same paths."""
+        other._fold()
+        self._fold()
+        rows = {site.path: site for site in self._calls} | {entry[5].path: entry[5] for entry in self._folded}
+        infos = {(info.name, info.overload): info for info in self._infos.values()}
+        for (info, *middle, site, phase), count in other._folded.items():
+            same = infos.setdefault((info.name, info.overload), info)
+            self._folded[(same, *middle, rows.setdefault(site.path, site), phase)] += count
+        for func, info in other._infos.items():
+            mine = self._infos.setdefault(func, info)
+            if mine is not info:
+                mine.calls += info.calls
+        for site, (calls, inputs, outputs) in other._calls.items():
+            call = self._calls.setdefault(rows.setdefault(site.path, site), [0, inputs, outputs])
+            call[0] += calls
+        if self.saved is not None and other.saved is not None:
+            for site, size in other.saved.bytes.items():
+                self.saved.bytes[rows.setdefault(site.path, site)] += size
+        self.direct_forwards |= other.direct_forwards
+        self.caveats += [caveat for caveat in other.caveats if caveat not in self.caveats]
+
     def _fold(self) -> None:
         for entry in self._raw:
             self._folded[entry] += 1

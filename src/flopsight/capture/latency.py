@@ -43,7 +43,7 @@ def measure_latency(run: Run, warmup: int, repeats: int, clock: Clock | None = N
         timer = Timer(run.model, clock)
         with timer.running():
             walls = _plain(run, clock)
-        timed.append((walls["forward"], timer.totals))
+        timed.append((walls["forward"], timer.sums()))
         if len(plain) >= FEWEST and clock.now() - begun > TIME_BUDGET:
             break
     forward = Stat(tuple(walls["forward"] for walls in plain))

@@ -17,8 +17,7 @@ class Timer:
     """Host seconds by row: own and with submodules, summed over the calls of one pass."""
 
     def __init__(self, model: nn.Module, clock: Clock) -> None:
-        self.totals: dict[str, float] = {}
-        self._sites = Sites(model)
+        self.sites = Sites(model)
         self._clock = clock
         self._thread = 0
         self._marks: list[tuple[Site, float, float]] = []
@@ -27,18 +26,20 @@ class Timer:
     def running(self) -> Iterator[None]:
         """Time every module call of this thread inside the block."""
         self._thread = threading.get_ident()
-        self._marks.clear()
         with module_calls(self._watch):
             yield
+
+    def sums(self) -> dict[str, float]:
+        """Seconds by path, submodules included."""
         totals: dict[str, float] = {}
         for site, begin, end in self._marks:
             totals[site.path] = totals.get(site.path, 0.0) + end - begin
-        self.totals = totals
+        return totals
 
     def _watch(self, plain: Call) -> Call:
-        now, mark, find, thread = self._clock.now, self._marks.append, self._sites.find, self._thread
+        now, mark, find, thread = self._clock.now, self._marks.append, self.sites.find, self._thread
         ident = threading.get_ident
-        current = self._sites.outside
+        current = self.sites.outside
         running: set[Site] = set()
 
         def timed(module: nn.Module, *args: Any, **kwargs: Any) -> Any:

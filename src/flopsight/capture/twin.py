@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import MutableMapping
 from dataclasses import fields, is_dataclass, replace
+from enum import Enum
 from typing import Any
 
 import torch
@@ -15,20 +16,16 @@ from .inputs import Run
 from .shadow import remember
 
 PARALLEL = ("torch.nn.parallel", "torch.distributed", "deepspeed", "accelerate", "megatron", "fairscale")
-HOOKS = (
-    "_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks", "_state_dict_hooks",
-    "_load_state_dict_pre_hooks",
-)  # fmt: skip
-RUN_HOOKS = HOOKS[:4]
+HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 
 
 def refusal(model: nn.Module) -> str | None:
     """Why a model cannot have a twin that behaves like it; None where nothing speaks against one."""
-    if any(getattr(torch.nn.modules.module, f"_global{name}", None) for name in RUN_HOOKS):
+    if any(getattr(torch.nn.modules.module, f"_global{name}", None) for name in HOOKS):
         return "global module hooks are registered"
     for name, module in model.named_modules():
         where = f"{name or 'the model'} ({type(module).__name__})"
-        if any(getattr(module, hooks, None) for hooks in RUN_HOOKS):
+        if any(getattr(module, hooks, None) for hooks in HOOKS):
             return f"{where} has hooks, and a hook must never see a meta tensor"
         if type(module).__module__.startswith(PARALLEL):
             return f"{where} is a parallel wrapper"
@@ -44,28 +41,32 @@ def refusal(model: nn.Module) -> str | None:
     return None
 
 
+class NoTwinError(Exception):
+    """The model, or what it is called with, cannot have a twin; the message says why."""
+
+
+def make_twin(model: nn.Module, optimizer: torch.optim.Optimizer | None = None) -> tuple[nn.Module, Any]:
+    """The model on meta, and its optimizer if it has one; no data is copied."""
+    why = refusal(model)
+    if why is not None:
+        raise NoTwinError(why)
+    memo: dict[int, Any] = {}
+    states = [] if optimizer is None else [value for state in optimizer.state.values() for value in state.values()]
+    for tensor in [*model.parameters(), *model.buffers(), *_plain_tensors(model), *states]:
+        if isinstance(tensor, torch.Tensor):
+            memo.setdefault(id(tensor), _on_meta(tensor))
+    try:
+        return copy.deepcopy(model, memo), copy.deepcopy(optimizer, memo)
+    except Exception as problem:
+        raise NoTwinError(f"it cannot be copied ({type(problem).__name__}: {problem})") from problem
+
+
 def twin_of(run: Run) -> Run:
     """The same run on meta: parameters, buffers and inputs without data, small known values kept in their shadow."""
-    memo: dict[int, Any] = {}
-    for tensor in [*run.model.parameters(), *run.model.buffers(), *_plain_tensors(run.model)]:
-        memo.setdefault(id(tensor), _on_meta(tensor))
-    optimizer = run.optimizer
-    if optimizer is not None:
-        for state in optimizer.state.values():
-            for value in state.values():
-                if isinstance(value, torch.Tensor):
-                    memo.setdefault(id(value), _on_meta(value))
-    keep_alive = list(memo.values())
-    model = copy.deepcopy(run.model, memo)
-    twin = replace(
-        run,
-        model=model,
-        args=_inputs(run.args),
-        kwargs=_inputs(dict(run.kwargs or {})),
-        optimizer=copy.deepcopy(optimizer, memo) if optimizer is not None else None,
+    model, optimizer = make_twin(run.model, run.optimizer)
+    return replace(
+        run, model=model, args=on_meta(run.args), kwargs=on_meta(dict(run.kwargs or {})), optimizer=optimizer
     )
-    del keep_alive
-    return twin
 
 
 def _plain_tensors(model: nn.Module) -> list[torch.Tensor]:
@@ -82,29 +83,26 @@ def _on_meta(tensor: torch.Tensor) -> torch.Tensor:
     return twin if tensor.is_meta else remember(twin, tensor)
 
 
-def _inputs(value: Any) -> Any:
-    """Inputs on meta, in containers like the user's."""
+PLAIN = (type(None), bool, int, float, complex, str, bytes, torch.dtype, torch.device, torch.Size, Enum, range, slice)
+
+
+def on_meta(value: Any) -> Any:
+    """Inputs on meta, in containers like the user's; what a forward could change behind our back is refused."""
     if isinstance(value, torch.Tensor):
         return _on_meta(value)
+    if isinstance(value, PLAIN) or callable(value):
+        return value
     if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*map(_inputs, value))
+        return type(value)(*map(on_meta, value))
     if isinstance(value, list | tuple):
-        return type(value)(map(_inputs, value))
-    if isinstance(value, Mapping):
-        found = {key: _inputs(item) for key, item in value.items()}
-        return found if type(value) is dict else _rebuilt(value, found)
+        return type(value)(map(on_meta, value))
+    if isinstance(value, MutableMapping):
+        twin = copy.copy(value)
+        twin.update({key: on_meta(item) for key, item in value.items()})
+        return twin
     if is_dataclass(value) and not isinstance(value, type):
         twin = copy.copy(value)
         for f in fields(value):
-            object.__setattr__(twin, f.name, _inputs(getattr(value, f.name)))
+            object.__setattr__(twin, f.name, on_meta(getattr(value, f.name)))
         return twin
-    return value
-
-
-def _rebuilt(mapping: Mapping[Any, Any], found: dict[Any, Any]) -> Any:
-    twin = copy.copy(mapping)
-    twin.update(found)  # type: ignore[attr-defined]
-    return twin
-
-
-Maker = Callable[[Run], Run]
+    raise NoTwinError(f"an input is a {type(value).__name__}, which the twin would share with the model")

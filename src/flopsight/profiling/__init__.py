@@ -1,1 +1,1 @@
-"""TBD."""
+"""The import path that the users of the DeepSpeed profiler know."""

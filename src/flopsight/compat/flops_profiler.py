@@ -1,0 +1,200 @@
+"""FlopsProfiler and get_model_profile, as the users of the DeepSpeed profiler call them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from .. import units
+from ..capture.inputs import make_run
+from ..errors import InputError
+from ..measure import profiled
+from ..tree import Profile, Stat, Timing
+from ..watch import Watch
+from .ignoring import ignoring
+
+REPEATS = 5
+
+
+def get_model_profile(
+    model: nn.Module,
+    input_shape: Sequence[int] | None = None,
+    args: Sequence[Any] | None = None,
+    kwargs: Mapping[str, Any] | None = None,
+    print_profile: bool = True,
+    detailed: bool = True,
+    module_depth: int = -1,
+    top_modules: int = 1,
+    warm_up: int = 1,
+    as_string: bool = True,
+    output_file: str | Path | None = None,
+    ignore_modules: Iterable[Any] | None = None,
+    mode: str = "forward",
+) -> tuple[Any, Any, Any]:
+    """FLOPs, MACs and parameters of one inference: eval mode, no gradients, the model as it was afterwards."""
+    if mode not in ("forward", "generate"):
+        raise InputError(f"mode must be 'forward' or 'generate', not {mode!r}.")
+    if input_shape is None and not args and not kwargs:
+        raise InputError("Say what the model runs on: input_shape=(...), args=[...] or kwargs={...}.")
+    method = "__call__" if mode == "forward" else "generate"
+    run = make_run(model, tuple(args or ()), kwargs, input_shape, method=method)
+    if mode == "generate" and not callable(getattr(model, "generate", None)):
+        raise InputError(f"mode='generate' needs a model with a generate() method; {type(model).__name__} has none.")
+    flags = [(module, module.training) for module in model.modules()]
+    try:
+        model.eval()
+        with torch.no_grad():
+            result = profiled(
+                run, warmup=warm_up, repeats=REPEATS, memory=False, ignored=ignoring(model, ignore_modules)
+            )
+    finally:
+        for module, flag in flags:
+            module.training = flag
+    result = replace(result, step=warm_up)
+    if print_profile:
+        write(result.render("deepspeed", module_depth=module_depth, top_modules=top_modules, detailed=detailed), output_file)
+    if as_string:
+        return units.seed_flops(result.flops), units.seed_macs(result.macs), units.seed_params(result.params)
+    return result.flops, result.macs, result.params
+
+
+class FlopsProfiler:
+    """Profiles the forward of one step in a training loop; see the training-loop example in the README."""
+
+    format = "deepspeed"
+
+    def __init__(self, model: nn.Module, ds_engine: Any = None, recompute_fwd_factor: float = 0.0) -> None:
+        self.model = model
+        self.ds_engine = ds_engine
+        self.recompute_fwd_factor = recompute_fwd_factor
+        self._watch = Watch(model)
+
+    @property
+    def started(self) -> bool:
+        """Whether the profiler is counting right now."""
+        return self._watch.running
+
+    @property
+    def profile(self) -> Profile:
+        """What was seen so far, as a `flopsight.Profile`."""
+        return self._completed(self._watch.profile)
+
+    def _completed(self, seen: Profile) -> Profile:
+        """With what the training engine around the model knows."""
+        seen = replace(seen, recompute_fwd_factor=self.recompute_fwd_factor)
+        return seen if self.ds_engine is None else with_engine(seen, self.ds_engine)
+
+    def start_profile(self, ignore_list: Iterable[Any] | None = None) -> None:
+        """Start profiling; what was seen before is forgotten."""
+        self._watch.start(ignoring(self.model, ignore_list))
+
+    def stop_profile(self) -> None:
+        """Stop profiling. Numbers stay until the next start."""
+        self._watch.stop()
+
+    def reset_profile(self) -> None:
+        """Forget what was seen, and go on if profiling was on."""
+        if self._watch.running:
+            self._watch.start()
+        else:
+            self._watch = Watch(self.model)
+
+    def end_profile(self) -> None:
+        """Stop profiling and clean up. Nothing is left in the model; numbers stay readable."""
+        self._watch.stop()
+
+    def get_total_flops(self, as_string: bool = False) -> Any:
+        """Floating-point operations of the forward."""
+        flops = self.profile.flops
+        return units.seed_flops(flops) if as_string else flops
+
+    def get_total_macs(self, as_string: bool = False) -> Any:
+        """Multiply-accumulates of the forward."""
+        macs = self.profile.macs
+        return units.seed_macs(macs) if as_string else macs
+
+    def get_total_duration(self, as_string: bool = False) -> Any:
+        """Seconds of the forward."""
+        seconds = self.profile.latency or 0.0
+        return units.seed_time(seconds) if as_string else seconds
+
+    def get_total_params(self, as_string: bool = False) -> Any:
+        """Parameters of the model, on this rank."""
+        params = self.profile.params
+        return units.seed_params(params) if as_string else params
+
+    def print_model_profile(
+        self,
+        profile_step: int = 1,
+        module_depth: int = -1,
+        top_modules: int = 1,
+        detailed: bool = True,
+        output_file: str | Path | None = None,
+    ) -> None:
+        """Print the summary, the aggregate by depth and, if `detailed`, the module tree."""
+        text = self.profile.render(
+            self.format,
+            profile_step=profile_step,
+            module_depth=module_depth,
+            top_modules=top_modules,
+            detailed=detailed,
+        )
+        write(text, output_file)
+
+    def print_model_aggregated_profile(self, module_depth: int = -1, top_modules: int = 1) -> None:
+        """Print the top modules at every depth."""
+        from ..render.deepspeed import aggregated
+
+        depth = None if module_depth < 0 else module_depth
+        write("\n".join(aggregated(self.profile, depth=depth, top_modules=top_modules)) + "\n")
+
+
+def with_engine(seen: Profile, engine: Any) -> Profile:
+    """A profile with the world, batch size and phase times that a DeepSpeed engine knows."""
+    world = replace(
+        seen.world,
+        size=int(getattr(engine, "world_size", 1)),
+        data_parallel=int(getattr(engine, "dp_world_size", 1)),
+        model_parallel=int(getattr(engine, "mp_world_size", 1)),
+        sharded=_stage(engine) >= 3,
+    )
+    return replace(seen, world=world, batch_size=_batch(engine) or seen.batch_size, timing=_timing(engine, seen.timing))
+
+
+def _stage(engine: Any) -> int:
+    stage = getattr(engine, "zero_optimization_stage", None)
+    return int(stage()) if callable(stage) else 0
+
+
+def _batch(engine: Any) -> int | None:
+    size = getattr(engine, "train_micro_batch_size_per_gpu", None)
+    return int(size()) if callable(size) else None
+
+
+def _timing(engine: Any, timing: Timing) -> Timing:
+    """The engine's own timers, in milliseconds, where it keeps them."""
+    timers = getattr(engine, "timers", None)
+    breakdown = getattr(engine, "wall_clock_breakdown", None)
+    if timers is None or not callable(breakdown) or not breakdown():
+        return timing
+    found: dict[str, Stat] = {}
+    for name, timer in (("backward", "bwd"), ("optimizer", "step")):
+        if timers.has_timer(timer):
+            found[name] = Stat((timers(timer).elapsed(reset=False) / 1000,))
+    return replace(timing, **found)
+
+
+def write(text: str, output_file: str | Path | None = None) -> None:
+    """Print, or write to a file whose directories are made and whose old contents go."""
+    if output_file is None:
+        sys.stdout.write(text)
+        return
+    path = Path(output_file)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")

@@ -1,0 +1,38 @@
+"""TIDSProfiler: shapes beside latencies, in the form its users know."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ..tree import Profile
+from .flops_profiler import FlopsProfiler, write
+
+
+class TIDSProfile(str):
+    """The printed tree; `profile` holds the numbers behind it."""
+
+    profile: Profile
+
+
+class TIDSProfiler(FlopsProfiler):
+    """A FlopsProfiler that prints every module's shapes and time."""
+
+    format = "tids"
+
+    def generate_profile(self) -> TIDSProfile:
+        """The module tree as text. Profiling need not be stopped for it."""
+        profile = self.profile
+        text = TIDSProfile(profile.render("tids").rstrip("\n"))
+        text.profile = profile
+        return text
+
+    def print_model_profile(
+        self,
+        profile_step: int = 1,  # noqa: ARG002
+        module_depth: int = -1,
+        top_modules: int = 1,  # noqa: ARG002
+        detailed: bool = True,
+        output_file: str | Path | None = None,
+    ) -> None:
+        """Print the module tree with shapes; without `detailed`, its first level only."""
+        write(self.profile.render("tids", module_depth=module_depth if detailed else 1), output_file)
