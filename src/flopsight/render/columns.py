@@ -13,21 +13,21 @@ from .page import Column
 def figures(rows: Sequence[TableRow], *, trained: bool) -> list[Column]:
     """One column a figure; figures that no row has are left out."""
     found = [
-        Column("params", tuple(units.si(row.params) for row in rows), keep=8),
-        Column("MACs", tuple(_work(row, row.macs) for row in rows), keep=1),
-        Column("FLOPs", tuple(_work(row, row.flops) for row in rows), keep=9, style="cyan"),
-        Column("%", tuple(units.percent(row.flops_share) for row in rows), keep=6, style="dim"),
+        Column("params", tuple(units.si(row.params) for row in rows), keep=80),
+        Column("MACs", tuple(_work(row, row.macs) for row in rows), keep=10),
+        Column("FLOPs", tuple(_work(row, row.flops) for row in rows), keep=90, style="cyan"),
+        Column("%", tuple(units.percent(row.flops_share) for row in rows), keep=60, style="dim"),
     ]
     if trained:
-        found.append(Column("backward", tuple(units.si(row.backward_flops) for row in rows), keep=3))
+        found.append(Column("backward", tuple(units.si(row.backward_flops) for row in rows), keep=30))
     if any(row.activation_bytes for row in rows):
-        found.append(Column("saved", tuple(units.size(row.activation_bytes) for row in rows), keep=2))
+        found.append(Column("saved", tuple(units.size(row.activation_bytes) for row in rows), keep=20))
     if any(row.latency is not None for row in rows):
         times = tuple("" if row.latency is None else units.seconds(row.latency) for row in rows)
         shares = tuple("" if row.latency_share is None else units.percent(row.latency_share) for row in rows)
-        found += [Column("latency", times, keep=7, style="magenta"), Column("% ", shares, keep=4, style="dim")]
+        found += [Column("latency", times, keep=70, style="magenta"), Column("% ", shares, keep=40, style="dim")]
     if any(row.output_shapes for row in rows):
-        found.append(Column("output", tuple(shapes(row.output_shapes) for row in rows), keep=5, right=False))
+        found.append(Column("output", tuple(shapes(row.output_shapes) for row in rows), keep=50, right=False))
     return found
 
 

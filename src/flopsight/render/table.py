@@ -89,7 +89,7 @@ def _modules(rows: Sequence[TableRow], *, trained: bool) -> Grid:
     paths = tuple(row.path or row.kind for row in rows)
     kinds = tuple(row.kind + more for row, more in zip(rows, said, strict=True))
     names = Column("module, by itself", paths, right=False, style="bold")
-    return Grid((names, Column("kind", kinds, keep=5, right=False), *figures(rows, trained=trained)), clip_left=True)
+    return Grid((names, Column("kind", kinds, keep=75, right=False), *figures(rows, trained=trained)), clip_left=True)
 
 
 def _legend(rows: Sequence[TableRow], left_out: int) -> tuple[str, ...]:

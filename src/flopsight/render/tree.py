@@ -33,7 +33,7 @@ def page(profile: Profile, *, depth: int | None = None, max_rows: int | None = 1
     root = to_depth(depth)(profile.root)
     if not full:
         root = to_rows(max_rows)(fold(root))
-    rows = tree_rows(root)
+    rows = [row for row in tree_rows(root) if not _is_empty(row)]
     names = Column(
         "module",
         tuple("  " * row.depth + label(row) for row in rows),
@@ -84,3 +84,8 @@ def legend(rows: Sequence[TableRow], format: str = "tree") -> tuple[str, ...]:
             f'All rows: profile.render("{format}", full=True), or flopsight show FILE -f {format} --full'
         )
     return tuple(lines)
+
+
+def _is_empty(row: TableRow) -> bool:
+    """Whether nothing worth a row ran outside the modules."""
+    return row.path == OUTSIDE and not (row.flops or row.backward_flops or row.activation_bytes or row.unknown)
