@@ -72,6 +72,19 @@ class Settings:
         return cls.from_dict(block, f"{path}, {name}" if name else str(path))
 
 
+def read_budgets(path: str | Path) -> Mapping[str, Any]:
+    """The limits in a file of budgets, or in the `budgets` of a settings file; at least one."""
+    path = Path(path)
+    block, _ = _block(_parse(path))
+    budgets = block.get("budgets", block) if isinstance(block, Mapping) else block
+    if not isinstance(budgets, Mapping) or not budgets:
+        raise ConfigError(f'{path} holds no budgets. Write one a line: flops = "8.2G"')
+    for name, limit in budgets.items():
+        if not isinstance(limit, str | int | float) or isinstance(limit, bool):
+            raise ConfigError(f'{path}: {name} is {_named(limit)}; a budget is a number or a text like "8.2G".')
+    return budgets
+
+
 def _parse(path: Path) -> Any:
     try:
         text = path.read_text(encoding="utf-8")

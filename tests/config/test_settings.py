@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from flopsight.config import Settings, parse_steps
+from flopsight.config import Settings, parse_steps, read_budgets
 from flopsight.errors import ConfigError
 
 # as DeepSpeed's tutorial prints it, with the comma that JSON forbids
@@ -159,3 +159,24 @@ def test_reading_settings_needs_no_torch(tmp_path):
     code = f"import sys; from flopsight.config import Settings; Settings.read({str(path)!r}); sys.exit('torch' in sys.modules)"
 
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("b.toml", 'flops = "8.2G"\n'),
+        ("b.json", '{"flops": "8.2G"}'),
+        ("pyproject.toml", '[tool.flopsight.budgets]\nflops = "8.2G"\n'),
+        ("ds.json", '{"flops_profiler": {"enabled": true, "budgets": {"flops": "8.2G"}}}'),
+    ],
+)
+def test_budgets_are_a_file_of_their_own_or_part_of_the_settings(tmp_path, name, text):
+    assert read_budgets(write(tmp_path, name, text)) == {"flops": "8.2G"}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"), [("", "holds no budgets"), ("flops = true", "flops is true"), ("[flops]\nmax = 3", "flops is")]
+)
+def test_a_file_without_usable_budgets_says_so(tmp_path, text, said):
+    with pytest.raises(ConfigError, match=said):
+        read_budgets(write(tmp_path, "b.toml", text))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -16,7 +16,7 @@ from .ops import ops
 from .profile import profile
 from .show import show
 
-UsageProblem = typer.BadParameter.__mro__[2]
+UsageProblem: type[Any] = typer.BadParameter.__mro__[2]
 """The base of what is raised for wrong usage; newer typers carry click inside themselves, so it has no public name."""
 
 app = typer.Typer(

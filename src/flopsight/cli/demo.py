@@ -9,7 +9,7 @@ import typer
 
 from .profile import profile_target
 from .target import load_target
-from .views import check_output, write
+from .views import View
 
 MODEL = "zoo:resnet18"
 
@@ -20,11 +20,10 @@ def demo(
     ),
 ) -> None:
     """Profile an embedded ResNet-18, show it and save it."""
-    check_output(output)
+    view = View(output=output)
     result = profile_target(load_target(MODEL), warmup=2, repeats=5)
     print(f"$ flopsight profile {MODEL} -o {output}\n")
-    print(result.render("tree"))
-    write(result, output)
+    view.present(result)
     print(f"\nThe profile is saved in {output.resolve()}. It opens without torch:")
     print(f"  flopsight show {output} -f table       heaviest modules first")
     print(f"  flopsight show {output} -f deepspeed   the text of DeepSpeed's profiler")

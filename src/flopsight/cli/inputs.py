@@ -134,12 +134,17 @@ def _safe_below(name: str, model: nn.Module) -> int:
 def check_call(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """Say which argument is missing or unknown before the model runs."""
     signature = inspect.signature(model.forward)
+    takes = f"{type(model).__name__}.forward{_plain(signature)}"
+    parameters = signature.parameters
+    if not any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters.values()):
+        for name in kwargs:
+            if name not in parameters:
+                raise InputError(f"{takes} has no argument {name!r}.{did_you_mean(name, parameters)}")
     try:
         signature.bind(*args, **kwargs)
     except TypeError as problem:
         raise InputError(
-            f"{type(model).__name__}.forward{_plain(signature)} cannot be called like this: {problem}. "
-            f"Say its inputs with -i, like {EXAMPLE}."
+            f"{takes} cannot be called like this: {problem}. Say its inputs with -i, like {EXAMPLE}."
         ) from None
 
 

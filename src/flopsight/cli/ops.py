@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -89,7 +90,7 @@ def _sentence(fn: object) -> str:
     return (getattr(fn, "__doc__", None) or "").strip().split("\n")[0]
 
 
-def _columns(rows: list[tuple[str, ...]], right: set[int] | None = None) -> list[str]:
+def _columns(rows: Sequence[tuple[str, ...]], right: set[int] | None = None) -> list[str]:
     widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
     return [
         "  ".join(

@@ -29,4 +29,8 @@ Output = Annotated[
 Depth = Annotated[int | None, typer.Option("--depth", help="How deep to print; the default is all.")]
 Top = Annotated[int | None, typer.Option("--top", help="How many rows, or modules at each depth, to print.")]
 Full = Annotated[bool, typer.Option("--full", help="Every row: fold and leave out nothing.")]
+Sort = Annotated[
+    str | None,
+    typer.Option("--sort", help="Order of the table: flops, macs, params, activation_bytes, latency, model."),
+]
 Width = Annotated[int | None, typer.Option("--width", help="Characters in a line; the default is the terminal's.")]

@@ -13,7 +13,7 @@ from . import options
 from .inputs import parse_dtype, parse_inputs
 from .target import Target, load_target
 from .users import users_code
-from .views import check_format, check_output, write
+from .views import View
 
 if TYPE_CHECKING:
     from ..tree import Profile
@@ -38,12 +38,12 @@ def profile(
     top: options.Top = None,
     full: options.Full = False,
     width: options.Width = None,
+    sort: options.Sort = None,
 ) -> None:
     """Count and time a model, module by module. Without --train it runs as in inference: eval mode, no gradients."""
     specs = parse_inputs(input or [])
     number = parse_dtype(dtype) if dtype else None
-    check_output(output)
-    check_format(format)
+    view = View(format, depth, top, full, width, sort, output)
     if optimizer and not train:
         raise InputError("--optimizer steps after a backward; add --train.")
     if meta and device:
@@ -53,9 +53,7 @@ def profile(
     _progress(f"{'counting' if meta else 'profiling'} {target}")
     result = profile_target(loaded, train=train, optimizer=optimizer, meta=meta, repeats=repeats, warmup=warmup)
     _progress("")
-    print(result.render(format, depth=depth, top=top, full=full, width=width))
-    if output is not None:
-        write(result, output, depth=depth, top=top, full=full, width=width)
+    view.present(result)
     if strict:
         from ..measure import checked
 
@@ -73,15 +71,19 @@ def profile_target(
 
     model = target.model.train(train)
     step = _optimizer(optimizer, model) if optimizer else None
-    call = {"args": target.args, "kwargs": target.kwargs, "train": train, "optimizer": step}
     with users_code(target.text), nullcontext() if train else torch.no_grad():
-        return count(model, on="meta", **call) if meta else measure(model, **call, **timing)
+        if meta:
+            return count(model, target.args, target.kwargs, train=train, optimizer=step, on="meta")
+        return measure(model, target.args, target.kwargs, train=train, optimizer=step, **timing)
 
 
 def _optimizer(name: str, model: Any) -> Any:
     import torch
 
-    known = {kind.__name__.lower(): kind for kind in torch.optim.Optimizer.__subclasses__()}
+    kinds = [
+        kind for kind in vars(torch.optim).values() if isinstance(kind, type) and kind is not torch.optim.Optimizer
+    ]
+    known: dict[str, Any] = {kind.__name__.lower(): kind for kind in kinds if issubclass(kind, torch.optim.Optimizer)}
     if name.lower() not in known:
         raise InputError(f"torch.optim has no {name!r}.{did_you_mean(name.lower(), known)}")
     return known[name.lower()](model.parameters(), lr=1e-3)

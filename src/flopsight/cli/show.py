@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..store import load
 from . import options
-from .views import check_format, check_output, write
+from .views import View
 
 
 def show(
@@ -14,12 +14,9 @@ def show(
     top: options.Top = None,
     full: options.Full = False,
     width: options.Width = None,
+    sort: options.Sort = None,
     output: options.Output = None,
 ) -> None:
     """Draw a saved profile in any format."""
-    check_format(format)
-    check_output(output)
-    loaded = load(profile)
-    print(loaded.render(format, depth=depth, top=top, full=full, width=width))
-    if output is not None:
-        write(loaded, output, depth=depth, top=top, full=full, width=width)
+    view = View(format, depth, top, full, width, sort, output)
+    view.present(load(profile))

@@ -1,0 +1,35 @@
+"""`flopsight check`: hold a saved profile to a budget, without torch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..config import read_budgets
+from ..errors import CheckFailed
+from ..store import load
+from . import options
+
+
+def check(
+    profile: options.ProfileFile,
+    budget: Annotated[
+        Path,
+        typer.Option("--budget", metavar="FILE", help='TOML or JSON: params = "26M", flops = "8.2G", latency = "5ms".'),
+    ],
+) -> None:
+    """Hold a saved profile to a budget; exit code 1 where it is over."""
+    from ..analysis.budget import check as broken_budgets
+
+    budgets = read_budgets(budget)
+    loaded = load(profile)
+    broken = 0
+    for name, allowed in budgets.items():
+        complaints = broken_budgets(loaded, {name: allowed})
+        broken += len(complaints)
+        for line in complaints or [f"{name} keeps to {allowed}."]:
+            print(f"{'FAILED' if complaints else 'ok':<8}{line}")
+    if broken:
+        raise CheckFailed(f"{profile} breaks {broken} of {len(budgets)} budgets in {budget}.")

@@ -1,0 +1,50 @@
+"""Every command and every flag that we have, written down: a new one is a decision."""
+
+import typer.main
+
+from flopsight.cli.app import app
+
+SURFACE = {
+    "demo": ["--output"],
+    "profile": [
+        "TARGET", "--input", "--train", "--optimizer", "--device", "--dtype", "--meta", "--strict", "--repeats", "--warmup",
+        "--output", "--format", "--depth", "--top", "--full", "--width", "--sort",
+    ],
+    "show": ["PROFILE", "--format", "--depth", "--top", "--full", "--width", "--sort", "--output"],
+    "diff": ["BEFORE", "AFTER", "--fail-on", "--tolerance", "--format"],
+    "check": ["PROFILE", "--budget"],
+    "ops": ["[TARGET]", "--input", "--train", "--meta"],
+    "device": ["[DEVICE]", "--peak"],
+}  # fmt: skip
+SHORT = {"--output": "-o", "--input": "-i", "--format": "-f"}
+
+
+def commands():
+    return typer.main.get_command(app).commands
+
+
+def name(parameter):
+    return max(parameter.opts, key=len) if parameter.param_type_name == "option" else parameter.metavar
+
+
+def test_the_commands_and_their_flags_are_these():
+    assert {
+        title: [name(p) for p in command.params if p.name != "help"] for title, command in commands().items()
+    } == SURFACE
+
+
+def test_the_short_flags_are_these_everywhere():
+    for command in commands().values():
+        for parameter in command.params:
+            short = [opt for opt in parameter.opts if opt.startswith("-") and not opt.startswith("--")]
+            assert short == ([SHORT[name(parameter)]] if name(parameter) in SHORT else []), (
+                command.name,
+                parameter.opts,
+            )
+
+
+def test_every_command_and_flag_has_a_help_text():
+    for command in commands().values():
+        assert command.help
+        for parameter in command.params:
+            assert parameter.help, (command.name, parameter.name)
