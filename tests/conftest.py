@@ -4,6 +4,18 @@ import pytest
 from leftovers import differences, process_state
 
 
+def pytest_addoption(parser):
+    parser.addoption(
+        "--bless", action="store_true", help="write the golden files anew; read the difference before you commit"
+    )
+
+
+@pytest.fixture(name="bless")
+def _bless(request):
+    """Whether golden files are to be written anew."""
+    return request.config.getoption("--bless")
+
+
 @pytest.fixture(autouse=True)
 def nothing_stays_behind():
     """Compare what is global before and after every test."""
