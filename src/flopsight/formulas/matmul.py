@@ -192,29 +192,40 @@ def scaled_mm(call: OpRecord) -> Cost:
 
 @formula("aten.bilinear")
 def bilinear(call: OpRecord) -> Cost:
-    """The first input times the weight, then times the second input, each output feature by itself."""
+    """The first input times the weight, then times the second input, each output feature by itself and added to 0."""
     _, first, second = call.shape("weight")
-    return products(call, call.output.numel * (first * second + second), added(call))
+    return products(call, call.output.numel * (first * second + second), call.output.numel + added(call))
 
 
 @formula("aten._trilinear")
 def trilinear(call: OpRecord) -> Cost:
-    """Three factors: the first two are contracted over what the third lacks, then the third over the rest."""
-    expanded = [set(call.args[f"expand{i}"]) for i in (1, 2, 3)]
-    metas = [call.tensor(f"i{i}") for i in (1, 2, 3)]
-    rank = len(metas[0].shape) + len(expanded[0])
-    sizes = [1] * rank
-    for meta, missing in zip(metas, expanded, strict=True):
-        kept = (dim for dim in range(rank) if dim not in missing)
-        for dim, size in zip(kept, meta.shape, strict=True):
-            sizes[dim] = max(sizes[dim], size)
+    """Three factors: the first two are contracted over what the third lacks, then the third over the rest.
+
+    torch goes through one dimension slice by slice and adds the slices up; without a contraction a step is pointwise.
+    """
+    missing = [set(call.args[f"expand{i}"]) for i in (1, 2, 3)]
+    sizes = _sizes([call.shape(f"i{i}") for i in (1, 2, 3)], missing)
+    slices, sizes[call.args["unroll_dim"]] = sizes[call.args["unroll_dim"]], 1
     summed = set(call.args["sumdim"])
-    early = {dim for dim in summed if dim in expanded[2]}
-    both = expanded[0] & expanded[1]
-    first = prod(size for dim, size in enumerate(sizes) if dim not in both)
+    within = summed - {call.args["unroll_dim"]}
+    early, late = within & missing[2], within - missing[2]
+    first = prod(size for dim, size in enumerate(sizes) if dim not in missing[0] & missing[1])
     second = prod(size for dim, size in enumerate(sizes) if dim not in early)
-    macs = (first if early else 0) + (second if summed - early else 0)
-    return products(call, macs, (0 if early else first) + (0 if summed - early else second))
+    result = prod(size for dim, size in enumerate(sizes) if dim not in summed)
+    macs = (first if early else 0) + (second if late else 0)
+    adds = (0 if early else first) + (0 if late else second) + result
+    return products(call, slices * macs, slices * adds)
+
+
+def _sizes(shapes: list[Shape], missing: list[set[int]]) -> list[int]:
+    """The size of each dimension, of which a factor may lack some."""
+    rank = len(shapes[0]) + len(missing[0])
+    sizes = [1] * rank
+    for shape, lacks in zip(shapes, missing, strict=True):
+        present = (dim for dim in range(rank) if dim not in lacks)
+        for dim, size in zip(present, shape, strict=True):
+            sizes[dim] = max(sizes[dim], size)
+    return sizes
 
 
 @formula(*aten("affine_grid_generator cudnn_affine_grid_generator"))

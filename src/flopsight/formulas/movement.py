@@ -24,7 +24,7 @@ from .registry import aten, free, named, traffic
     _sparse_broadcast_to_copy complex conj_physical _conj_physical
     scatter index_copy index_fill masked_select
     sort argsort msort topk kthvalue median nanmedian mode unique_consecutive unique_dim unique_dim_consecutive
-    _unique _unique2 nonzero nonzero_numpy argwhere searchsorted bucketize isin one_hot bincount histc histogram
+    _unique _unique2 nonzero nonzero_static nonzero_numpy argwhere searchsorted bucketize isin one_hot bincount histc histogram
     _histogramdd_bin_edges _histogramdd_from_bin_cts _histogramdd_from_bin_tensors hash_tensor
     eq ne lt le gt ge equal allclose isclose logical_and logical_or logical_xor logical_not heaviside
     bitwise_and bitwise_or bitwise_xor bitwise_not __and__ __or__ __xor__ __iand__ __ior__ __ixor__ __irshift__
@@ -35,7 +35,7 @@ from .registry import aten, free, named, traffic
     _pack_padded_sequence _pad_packed_sequence _pack_padded_sequence_backward _cudnn_rnn_flatten_weight
     _jagged_to_padded_dense_forward _padded_dense_to_jagged_forward _nested_from_padded
     _nested_from_padded_and_nested_example _nested_from_padded_tensor _nested_tensor_from_mask
-    _nested_tensor_from_tensor_list nested_to_padded_tensor to_padded_tensor _nested_select_backward
+    _nested_tensor_from_tensor_list nested_to_padded_tensor to_padded_tensor _nested_select_backward _nested_sum_backward
     _nested_tensor_from_mask_left_aligned
     _to_dense to_dense _to_sparse _to_sparse_csr _to_sparse_csc _to_sparse_bsr _to_sparse_bsc to_sparse sparse_mask
     _sparse_mask_projection _spdiags _convert_indices_from_coo_to_csr _convert_indices_from_csr_to_coo

@@ -30,7 +30,7 @@ def batch_norm(call: OpRecord) -> Cost:
     return Cost(flops=batch_norm_rate(call) * elements(call.tensor("input")))
 
 
-@formula(*aten("_native_batch_norm_legit_no_training _batch_norm_no_update batch_norm_elemt"))
+@formula(*aten("_native_batch_norm_legit_no_training _batch_norm_no_update batch_norm_elemt quantized_batch_norm"))
 def batch_norm_stored(call: OpRecord) -> Cost:
     """Two FLOPs an element: scale and shift."""
     return Cost(flops=EVALUATION * elements(call.tensor("input")))
