@@ -129,7 +129,7 @@ def test_a_dtype_reaches_the_model_and_its_inputs(flops):
 
 @pytest.mark.parametrize(
     ("name", "begins"),
-    [("p.md", "### "), ("p.csv", "path,name,kind"), ("p.txt", "Sequential"), ("deep/er/p.json", "{")],
+    [("p.md", "### "), ("p.csv", "path,name,kind"), ("p.txt", "Sequential"), ("p.html", "<!"), ("deep/er/p.json", "{")],
 )
 def test_the_suffix_of_the_output_says_its_format(flops, name, begins):
     done = flops("profile", "net.py:model", "-i", "4x8", "-o", name, *FAST)
