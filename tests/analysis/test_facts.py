@@ -1,0 +1,115 @@
+"""The summary: what it says, and that sizes are those torchinfo printed for the seed's ResNet-18."""
+
+from dataclasses import replace
+
+import pytest
+from profiles import lenet, module, oddities, rooted, stack
+from seed_times import seed, tids_rows
+
+from flopsight.analysis.facts import facts, pass_bytes
+from flopsight.tree import Cost, Profile, Stat, Timing, Whole
+
+
+def said(profile):
+    return {fact.label: fact.value for group in facts(profile) for fact in group}
+
+
+def notes(profile):
+    return {fact.label: fact.note for group in facts(profile) for fact in group}
+
+
+@pytest.fixture(scope="module")
+def resnet():
+    """ResNet-18 at batch 16 with the shapes and parameters of the seed's TIDS print."""
+    rows = tids_rows(seed("resnet_tids"))
+
+    def built(place):
+        level, name, kind, params, _, _, takes, gives = rows[place]
+        below = next((i for i in range(place + 1, len(rows)) if rows[i][0] <= level), len(rows))
+        children = [built(i) for i in range(place + 1, below) if rows[i][0] == level + 1]
+        return module(
+            name, kind, *children, params=() if children or not params else (params,), takes=takes, gives=gives
+        )
+
+    return Profile(rooted(built(0)))
+
+
+def test_sizes_are_those_that_torchinfo_prints(resnet):
+    found = said(resnet)
+
+    assert round(found["Input size"] / 1e6, 2) == 9.63
+    assert round(found["Params size"] / 1e6, 2) == 46.76
+    assert round(found["Forward/backward pass size"] / 1e6, 2) == 635.96
+    assert round(found["Estimated total size"] / 1e6, 2) == 692.35
+    assert found["Total params"] == 11_689_512
+
+
+def test_the_pass_size_counts_every_call_of_a_layer_with_parameters():
+    layer = module("a", "Linear", params=(4,), gives=(2, 8), calls=3)
+    free = module("b", "ReLU", gives=(2, 8))
+    unused = module("c", "Linear", params=(4,), calls=0)
+
+    assert pass_bytes(rooted(module("", "Net", layer, free, unused))) == 2 * 3 * 2 * 8 * 4
+
+
+def test_trainable_and_frozen_parameters_are_told_apart():
+    found = said(oddities())
+
+    assert (found["Total params"], found["Trainable params"], found["Non-trainable params"]) == (688, 616, 72)
+
+
+def test_phases_that_did_not_run_have_no_line():
+    assert not {"Backward FLOPs", "Recompute FLOPs", "Optimizer FLOPs", "Step latency", "Peak memory"} & set(
+        said(lenet())
+    )
+
+
+def test_a_training_step_tells_its_phases_times_and_rates():
+    found = said(stack(2, width=8))
+    rows, width = 4 * 128, 8
+    macs = 2 * rows * 12 * width * width + 4 * width * 2
+
+    assert found["Forward MACs"] == macs
+    assert found["Step latency"] == 0.051
+    assert found["Throughput"] == pytest.approx(4 / 0.051)
+    assert found["Token throughput"] == pytest.approx(512 / 0.051)
+    assert found["Forward FLOP/s"] == pytest.approx(found["Forward FLOPs"] / 0.015)
+    assert found["Model FLOP/s of the step"] == pytest.approx(3 * 2 * macs / 0.051)
+    assert found["MFU"] == pytest.approx(3 * 2 * macs / 0.051 / 989e12)
+
+
+def test_the_causal_figure_stands_beside_the_dense_one_only_where_they_differ():
+    dense = module("", "Net")
+    causal = replace(dense, own=replace(dense.own, forward=Cost(macs=100, skipped_macs=40)))
+
+    found = said(Profile(causal))
+
+    assert (found["Forward FLOPs"], found["Forward FLOPs, causal"]) == (200, 120)
+    assert "dense" in notes(Profile(causal))["Forward FLOPs"]
+    assert "Forward FLOPs, causal" not in said(lenet())
+
+
+def test_totals_that_lack_unknown_ops_say_so():
+    assert notes(oddities())["Forward FLOPs"] == "at least: some op calls are unknown"
+    assert notes(lenet())["Forward FLOPs"] == ""
+
+
+def test_latency_comes_with_its_spread():
+    assert notes(lenet())["Forward latency"] == "median of 3, quartiles 7.0% apart"
+    assert (26.9 - 25.1) / 25.7 == pytest.approx(0.070, abs=0.0005)
+
+
+def test_rates_of_several_steps_are_taken_per_step():
+    profile = Profile(rooted(module("", "Net", macs=500)), timing=Timing(forward=Stat((0.1,))), steps=5)
+
+    assert said(profile)["Forward FLOP/s"] == 1000 / 5 / 0.1
+    assert said(profile)["Steps counted"] == 5
+
+
+def test_the_whole_model_is_told_beside_a_ranks_share():
+    profile = replace(lenet(), model_parallel_costs=Whole(params=123_412, macs=853_032_960, flops=1_745_653_760))
+
+    found = said(profile)
+
+    assert found["Params of the whole model"] == 123_412
+    assert found["Forward FLOPs of the whole model"] == 1_745_653_760
