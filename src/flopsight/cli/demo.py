@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
+from shutil import which
 from typing import Annotated
 
 import typer
@@ -25,6 +27,11 @@ def demo(
     print(f"$ flopsight profile {MODEL} -o {output}\n")
     view.present(result)
     print(f"\nThe profile is saved in {output.resolve()}. It opens without torch:")
-    print(f"  flopsight show {output} -f table       heaviest modules first")
-    print(f"  flopsight show {output} -f deepspeed   the text of DeepSpeed's profiler")
-    print("Your own model: flopsight profile yourfile.py:factory -i 8x3x224x224")
+    print(f"  {_command()} show {output} -f table       heaviest modules first")
+    print(f"  {_command()} show {output} -f deepspeed   the text of DeepSpeed's profiler")
+    print(f"Your own model: {_command()} profile yourfile.py:factory -i 8x3x224x224")
+
+
+def _command() -> str:
+    """How the user can call us again: by name where the shell would find it."""
+    return "flopsight" if which("flopsight") else f"{sys.executable} -m flopsight"

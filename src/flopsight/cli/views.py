@@ -67,6 +67,7 @@ class View:
         else:
             _out(profile.render(self.format, **self.options))
         if self.output is not None:
+            sys.stdout.flush()
             self._write(profile, self.output)
 
     def _write(self, profile: Profile, path: Path) -> None:
