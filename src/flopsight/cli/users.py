@@ -13,7 +13,7 @@ OURS = Path(__file__).parent.parent
 EXIT_CODE = 3
 
 
-class TargetRaised(Exception):  # noqa: N818
+class TargetRaised(Exception):
     """The user's code raised; the cause is what it raised."""
 
     def __init__(self, target: str, cause: BaseException) -> None:
