@@ -53,6 +53,18 @@ class DirectForward(Caveat):
 
 
 @dataclass(frozen=True)
+class Scripted(Caveat):
+    """TorchScript modules, whose submodules run inside an interpreter."""
+
+    modules: tuple[str, ...]
+
+    def __str__(self) -> str:
+        """What is seen and what is not."""
+        names = ", ".join(name or "the model" for name in self.modules)
+        return f"TorchScript runs the submodules of {names} by itself: their work is all in that row."
+
+
+@dataclass(frozen=True)
 class NoTwin(Caveat):
     """A count on meta was asked for, but the model cannot have a meta twin."""
 

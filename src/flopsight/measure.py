@@ -40,7 +40,8 @@ def count(
     if on not in ("real", "meta"):
         raise InputError(f"on must be 'real' or 'meta', not {on!r}.")
     run = make_run(model, args, kwargs, input_shape, train=train, loss=loss, optimizer=optimizer)
-    result, _ = counted(run, meta=on == "meta")
+    # On meta, memory costs nothing to follow; on real tensors only a training step is worth the time it takes.
+    result, _ = counted(run, meta=on == "meta", memory=train or on == "meta")
     return checked(result) if strict else result
 
 

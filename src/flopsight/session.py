@@ -16,12 +16,12 @@ from . import __version__
 from .analysis.build import Observed, build
 from .capture.dispatch import Counter
 from .capture.inputs import Run, batch_size_of, tokens_of
-from .capture.memory import Live, Saved
+from .capture.memory import GRADIENTS, OPTIMIZER_STATE, Live, Saved
 from .capture.metacounter import MetaCounter
-from .capture.rows import module_rows
+from .capture.rows import module_rows, scripted_rows
 from .capture.state import kept_buffers, kept_rng, kept_training_state
 from .capture.twin import NoTwinError, twin_of
-from .caveats import DirectForward, NoTwin
+from .caveats import Caveat, DirectForward, NoTwin, Scripted
 from .errors import InputError, StateError
 from .formulas import known
 from .hardware.detect import detect
@@ -65,10 +65,10 @@ def make_counter(model: nn.Module | None, options: Options) -> Counter:
     """A counter for a model's run, real or on meta."""
     there = [] if model is None else [*model.parameters(), *model.buffers()]
     there += options.run.tensors if options.run is not None else []
-    live = Live(there) if options.memory else None
+    live = Live([*there, *_state_tensors(options.run)]) if options.memory else None
     if options.target is not None:
-        return MetaCounter(model, known, Saved(there), live, target=options.target)
-    return Counter(model, known, Saved(there), live)
+        return MetaCounter(model, known, Saved(there, live), live, target=options.target)
+    return Counter(model, known, Saved(there, live), live)
 
 
 class Recording:
@@ -94,6 +94,15 @@ class Recording:
         """Stop counting."""
         assert self._counter is not None
         self._counter.__exit__(*problem)
+
+    def label(self, run: Run) -> None:
+        """Tell gradients and the optimizer's state from other memory, while they are there."""
+        if self._counter is not None and self._counter.live is not None:
+            for parameter in run.model.parameters():
+                if parameter.grad is not None:
+                    self._counter.live.label(parameter.grad, GRADIENTS)
+            for tensor in _state_tensors(run):
+                self._counter.live.label(tensor, OPTIMIZER_STATE)
 
     @property
     def profile(self) -> Profile:
@@ -129,15 +138,23 @@ def finished(counter: Counter, options: Options) -> tuple[Profile, Observed]:
     if options.ignored is not None:
         seen.ignored = options.ignored
     root, coverage, caveats = build(seen)
-    direct = (DirectForward(tuple(sorted(counter.direct_forwards))),) if counter.direct_forwards else ()
+    doubts: list[Caveat] = [*caveats, *counter.caveats]
+    if counter.direct_forwards:
+        doubts.append(DirectForward(tuple(sorted(counter.direct_forwards))))
+    scripted = scripted_rows(counter.sites)
+    if scripted:
+        doubts.append(Scripted(scripted))
     result = Profile(
         root=root,
         coverage=coverage,
-        caveats=(*caveats, *direct, *counter.caveats),
+        caveats=tuple(doubts),
         environment=environment(run),
         trained=any(record.phase == BACKWARD for record in seen.records),
         peak_flops=detect(run.device).peak_flops() if run is not None and run.device.type != "meta" else {},
     )
+    if counter.live is not None:
+        peak, kinds, _ = counter.live.peak()
+        result = replace(result, peak_bytes=peak, at_peak={"model and inputs": counter.live.base} | kinds)
     if run is not None:
         result = replace(result, batch_size=batch_size_of(run), tokens=tokens_of(run))
     return result, seen
@@ -161,16 +178,26 @@ def counted(run: Run, *, meta: bool = False, **options: Any) -> tuple[Profile, O
 
 
 def _counted_here(run: Run, **options: Any) -> tuple[Profile, Observed]:
+    if any(map(nn.parameter.is_lazy, [*run.model.parameters(), *run.model.buffers()])):
+        with kept_rng(), torch.no_grad():
+            run.forward()  # a lazy module gets its shapes from its first forward, whoever calls it
     recording = Recording(run.model, run=run, **options)
     with kept(run):
         try:
-            with recording:
+            with recording as watching:
                 run.step()
+                watching.label(run)
         except Exception as problem:
             # What ran so far can be asked for; the user's exception itself goes on unchanged.
             problem.flopsight_profile = recording.profile  # type: ignore[attr-defined]
             raise
         return recording.profile, recording.observed
+
+
+def _state_tensors(run: Run | None) -> list[torch.Tensor]:
+    if run is None or run.optimizer is None:
+        return []
+    return [value for state in run.optimizer.state.values() for value in state.values() if isinstance(value, torch.Tensor)]
 
 
 def _state_bytes(run: Run | None) -> dict[int, int]:

@@ -378,6 +378,8 @@ class Profile:
     recompute_fwd_factor: float = 0.0
     peak_bytes: int | None = None
     """Most memory alive at once during the step: parameters, gradients, state, activations, temporaries."""
+    at_peak: Mapping[str, int] = field(default_factory=dict)
+    """What was alive at the peak, in bytes by kind."""
     peak_flops: Mapping[str, float] = field(default_factory=dict)
     """Dense peak of the device by dtype, in FLOP/s, where the device is known."""
     world: World = World()

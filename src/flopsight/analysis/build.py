@@ -94,8 +94,12 @@ class _Ledger:
         self._free: Counter[str] = Counter(seen.views)
         self._unknown: dict[str, UnknownOp] = {}
         self._bytes_known = 0
+        priced: dict[tuple[str, int], Priced] = {}
         for record in seen.records:
-            self._enter(record, price(record))
+            key = (record.op, id(record.args))  # equal calls share their arguments
+            if key not in priced:
+                priced[key] = price(record)
+            self._enter(record, priced[key])
 
     def _enter(self, record: OpRecord, priced: Priced) -> None:
         cost = priced.cost * record.count

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter as Tally
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -56,6 +57,11 @@ class Counter(TorchDispatchMode):
         self._ownership: Ownership | None = None
         self._stack = ExitStack()
         self._depth = 0
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Compiled code runs eager while we watch, so the guard that torch puts around every op is not needed."""
+        return False
 
     # -- on and off
 
@@ -126,7 +132,7 @@ class Counter(TorchDispatchMode):
     def _note_call(self, site: Site, args: Any, kwargs: Any, output: Any) -> None:
         call = self._calls.get(site)
         if call is None:
-            inputs = [raw_meta(tensor) for tensor in tensors_in((args, kwargs))]
+            inputs = [raw_meta(tensor) for tensor in tensors_in((args, kwargs) if kwargs else args)]
             self._calls[site] = [1, inputs, [raw_meta(tensor) for tensor in tensors_in(output)]]
         else:
             call[0] += 1
@@ -171,14 +177,9 @@ class Counter(TorchDispatchMode):
             if self.live is not None and info.allocates:
                 self.live.note(output, places.where(place)[0])
             return
-        values = []
         for value in args:
-            if isinstance(value, torch.Tensor):
-                if type(value) is nn.Parameter:
-                    places.touch(place, value)
-                values.append(raw_meta(value))
-            else:
-                values.append(raw(value))
+            if type(value) is nn.Parameter:
+                places.touch(place, value)
         site, phase = places.where(place)
         if self.live is not None:
             self.live.note(output, site)
@@ -188,7 +189,7 @@ class Counter(TorchDispatchMode):
                 self._raw.append((info, part, named, made, facts, row, phase))
         else:
             named = tuple((name, raw(value)) for name, value in kwargs.items()) if kwargs else ()
-            self._raw.append((info, tuple(values), named, raw(output), facts, site, phase))
+            self._raw.append((info, tuple([raw(value) for value in args]), named, raw(output), facts, site, phase))
         if len(self._raw) >= COMPACT_AT:
             self._fold()
 
@@ -234,21 +235,15 @@ class Counter(TorchDispatchMode):
         self._raw.clear()
 
     def records(self) -> Iterator[OpRecord]:
-        """Every op that ran, equal calls folded into one record."""
+        """Every op that ran, equal calls folded into one record; equal calls elsewhere share their arguments."""
         self._fold()
-        for (info, args, kwargs, outputs, facts, site, phase), count in self._folded.items():
-            bound = dict(info.defaults) | dict(zip(info.names, args, strict=False)) | dict(kwargs)
-            yield OpRecord(
-                op=info.name,
-                overload=info.overload,
-                args={name: meta(bound[name]) for name in info.names if name in bound},
-                outputs=tuple(metas(outputs)),
-                kind=info.kind,
-                facts=dict(facts),
-                module=site.path,
-                phase=phase,
-                count=count,
-            )
+        seen: dict[Raw, OpRecord] = {}
+        for entry, count in self._folded.items():
+            *call, site, phase = entry
+            record = seen.get(key := tuple(call))
+            if record is None:
+                record = seen[key] = _record(*call)
+            yield replace(record, module=site.path, phase=phase, count=count)
 
     def views(self) -> dict[str, int]:
         """Calls of ops that do no work, by name."""
@@ -262,6 +257,18 @@ class Counter(TorchDispatchMode):
         """What went in and out of every module that was called."""
         for site, (calls, inputs, outputs) in self._calls.items():
             yield ModuleCall(site.path, calls, tuple(map(meta, inputs)), tuple(map(meta, outputs)))
+
+
+def _record(info: OpInfo, args: Any, kwargs: Any, outputs: Any, facts: Any) -> OpRecord:
+    bound = info.defaults | dict(zip(info.names, args, strict=False)) | dict(kwargs)
+    return OpRecord(
+        op=info.name,
+        overload=info.overload,
+        args={name: meta(bound[name]) for name in info.names if name in bound},
+        outputs=tuple(metas(outputs)),
+        kind=info.kind,
+        facts=dict(facts),
+    )
 
 
 def _inside(info: OpInfo, func: Any) -> Callable[..., Any] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from copy import copy
 from typing import Any
 
 import torch
@@ -56,7 +57,7 @@ class OpInfo:
 
     __slots__ = ("allocates", "calls", "defaults", "expand", "facts", "kind", "name", "names", "overload")
 
-    def __init__(self, func: Any, known: Callable[[str], bool]) -> None:
+    def __init__(self, func: Any) -> None:
         schema = func._schema
         self.name = schema.name.replace("::", ".")
         self.overload = schema.overload_name or "default"
@@ -64,9 +65,9 @@ class OpInfo:
         self.names = tuple(argument.name for argument in arguments)
         self.defaults = {argument.name: argument.default_value for argument in arguments if argument.has_default_value()}
         self.kind = kind_of(func, self.name)
-        self.allocates = not func.is_view
+        self.allocates = not func.is_view or self.name == "aten.lift_fresh"
         self.facts = FACTS.get(self.name)
-        self.expand = self.kind in ("matrix", "other") and not known(self.name)
+        self.expand = self.kind in ("matrix", "other")
         self.calls = 0
 
 
@@ -183,8 +184,15 @@ def values_by_name(info: OpInfo, args: tuple[Any, ...], kwargs: Mapping[str, Any
     return dict(zip(info.names, args, strict=False)) | dict(kwargs)
 
 
+_described: dict[Any, OpInfo] = {}
+
+
 def describe(func: Any, known: Callable[[str], bool]) -> OpInfo:
-    """What is worth knowing about an op."""
+    """What is worth knowing about an op; `expand` says whether to look inside it, for want of a formula."""
     if isinstance(func, torch._ops.HigherOrderOperator):
         return HigherOrderInfo(func)
-    return OpInfo(func, known)
+    if func not in _described:
+        _described[func] = OpInfo(func)
+    info = copy(_described[func])
+    info.expand = info.expand and not known(info.name)
+    return info

@@ -36,9 +36,27 @@ def node_sequence(node: Any) -> int:
     return number
 
 
+def top_saved_hooks() -> tuple[Callable[..., Any], Callable[..., Any]] | None:
+    """The functions that pack and unpack saved tensors right now."""
+    hooks: tuple[Callable[..., Any], Callable[..., Any]] | None = torch._C._autograd._top_saved_tensors_default_hooks(True)
+    return hooks
+
+
+@contextmanager
+def popped_saved_hooks() -> Iterator[None]:
+    """Without the topmost saved-tensor hooks."""
+    hooks = top_saved_hooks()
+    assert hooks is not None
+    torch._C._autograd._pop_saved_tensors_default_hooks()
+    try:
+        yield
+    finally:
+        torch._C._autograd._push_saved_tensors_default_hooks(*hooks)
+
+
 def saved_hooks_owner() -> str:
     """The module of the function that packs saved tensors right now, or an empty string."""
-    hooks = torch._C._autograd._top_saved_tensors_default_hooks(True)
+    hooks = top_saved_hooks()
     return getattr(hooks[0], "__module__", "") if hooks else ""
 
 

@@ -13,7 +13,7 @@ from torch.autograd.graph import saved_tensors_hooks
 
 from . import internals
 from .metas import flat
-from .scope import Site
+from .scope import Site, replaced
 
 
 class Saved:
@@ -22,9 +22,10 @@ class Saved:
     Storages and not tensors are counted: naive sums over saved tensors were up to half too high.
     """
 
-    def __init__(self, exclude: Iterable[torch.Tensor]) -> None:
+    def __init__(self, exclude: Iterable[torch.Tensor], live: Live | None = None) -> None:
         self.bytes: Counter[Site] = Counter()
         self._seen = _keys(exclude)
+        self._live = live
 
     def note(self, tensor: torch.Tensor, site: Site) -> None:
         """A tensor is being saved by `site`."""
@@ -36,6 +37,8 @@ class Saved:
         # The key is an address: it names another storage once this one is gone.
         weakref.finalize(storage, self._seen.discard, key).atexit = False
         self.bytes[site] += storage.nbytes()
+        if self._live is not None:
+            self._live.label(tensor, ACTIVATIONS)
 
     @contextmanager
     def watching(self, here: Any) -> Iterator[None]:
@@ -43,11 +46,11 @@ class Saved:
 
         def pack(tensor: torch.Tensor) -> torch.Tensor:
             site = here()
-            if site is not None and not internals.is_wrapper_subclass(tensor):
+            if site is not None and _plain(tensor):
                 self.note(tensor, site)
             return tensor
 
-        with saved_tensors_hooks(pack, _same):
+        with _beside_torch_func(pack), saved_tensors_hooks(pack, _same):
             yield
 
 
@@ -55,51 +58,87 @@ def _same(tensor: torch.Tensor) -> torch.Tensor:
     return tensor
 
 
+@contextmanager
+def _beside_torch_func(pack: Any) -> Iterator[None]:
+    """Step aside for torch.func, which refuses to run under anybody's saved-tensor hooks."""
+    refuse = torch.autograd.graph.disable_saved_tensors_hooks
+
+    @contextmanager
+    def aside(message: str) -> Iterator[None]:
+        ours = internals.top_saved_hooks()
+        if ours is None or ours[0] is not pack:
+            with refuse(message):
+                yield
+            return
+        with internals.popped_saved_hooks(), refuse(message):
+            yield
+
+    with replaced(torch.autograd.graph, "disable_saved_tensors_hooks", aside):
+        yield
+
+
+ACTIVATIONS, GRADIENTS, OPTIMIZER_STATE, TEMPORARIES = "activations", "gradients", "optimizer", "temporaries"
+
+
 class Live:
     """Every storage that ops make, from its birth to its end: what was alive at the peak, and whose it was."""
 
     def __init__(self, exclude: Iterable[torch.Tensor]) -> None:
         self.current = 0
-        self._tracked = _keys(exclude)
-        self._events: list[tuple[Site, int]] = []
+        there = [tensor for tensor in exclude if _plain(tensor)]
+        self.base = sum({internals.storage_key(t): t.untyped_storage().nbytes() for t in there}.values())
+        """Bytes that were there before: parameters, buffers, inputs."""
+        self._alive: dict[int, int] = dict.fromkeys(map(internals.storage_key, there), -1)
+        self._births: list[tuple[Site, int]] = []
+        self._labels: dict[int, str] = {}
+        self._events: list[tuple[int, int]] = []
 
     def note(self, output: Any, site: Site) -> None:
         """An op of `site` returned this."""
         for tensor in flat(output):
-            if internals.is_wrapper_subclass(tensor) or tensor.layout is not torch.strided:
+            if not _plain(tensor):
                 continue
             storage = tensor.untyped_storage()
             key = storage._cdata
-            if key in self._tracked:
+            if key in self._alive:
                 continue
             size = storage.nbytes()
             if size:
-                self._tracked.add(key)
+                birth = self._alive[key] = len(self._births)
+                self._births.append((site, size))
+                self._events.append((birth, size))
                 self.current += size
-                self._events.append((site, size))
-                weakref.finalize(storage, self._end, key, site, size).atexit = False
+                weakref.finalize(storage, self._end, key, birth, size).atexit = False
 
-    def _end(self, key: int, site: Site, size: int) -> None:
-        self._tracked.discard(key)
+    def _end(self, key: int, birth: int, size: int) -> None:
+        del self._alive[key]
         self.current -= size
-        self._events.append((site, -size))
+        self._events.append((birth, -size))
 
-    def peak(self) -> tuple[int, dict[Site, int]]:
-        """Most bytes alive at once, and whose they were."""
+    def label(self, tensor: torch.Tensor, what: str) -> None:
+        """Say what a tensor is: an activation, a gradient, a state of the optimizer."""
+        birth = self._alive.get(internals.storage_key(tensor), -1) if _plain(tensor) else -1
+        if birth >= 0:
+            self._labels[birth] = what
+
+    def peak(self) -> tuple[int, dict[str, int], dict[Site, int]]:
+        """Most bytes alive at once; what they were, and whose."""
         now = highest = at = 0
         for i, (_, change) in enumerate(self._events):
             now += change
             if now > highest:
                 highest, at = now, i + 1
-        alive: Counter[Site] = Counter()
-        for site, change in self._events[:at]:
-            alive[site] += change
-        return highest, {site: size for site, size in alive.items() if size}
+        kinds: Counter[str] = Counter()
+        rows: Counter[Site] = Counter()
+        for birth, change in self._events[:at]:
+            kinds[self._labels.get(birth, TEMPORARIES)] += change
+            rows[self._births[birth][0]] += change
+        return self.base + highest, {k: n for k, n in kinds.items() if n}, {s: n for s, n in rows.items() if n}
+
+
+def _plain(tensor: torch.Tensor) -> bool:
+    return tensor.layout is torch.strided and not internals.is_wrapper_subclass(tensor)
 
 
 def _keys(tensors: Iterable[torch.Tensor]) -> set[int]:
-    return {
-        internals.storage_key(tensor)
-        for tensor in tensors
-        if not internals.is_wrapper_subclass(tensor) and tensor.layout is torch.strided
-    }
+    return {internals.storage_key(tensor) for tensor in tensors if _plain(tensor)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import torch
@@ -12,6 +12,7 @@ import torch
 from ..records import TensorMeta
 
 Tensor = torch.Tensor
+ATOMS = frozenset((type(None), bool, int, float, str, torch.dtype, torch.device))
 DEEPEST = 12
 """How deep inputs and outputs may nest before we stop looking for tensors."""
 
@@ -26,11 +27,13 @@ def raw_meta(tensor: Tensor) -> tuple[Any, ...]:
 
 def raw(value: Any) -> Any:
     """The same value with every tensor replaced by its raw meta and every list by a tuple."""
+    if type(value) in ATOMS:
+        return value
     if isinstance(value, Tensor):
         return raw_meta(value)
     if isinstance(value, list | tuple):
-        return tuple(raw(item) for item in value)
-    return value
+        return tuple([raw(item) for item in value])
+    return value if value.__hash__ is not None else repr(type(value))
 
 
 def meta(value: Any) -> Any:
@@ -85,7 +88,7 @@ def _size(number: Any) -> int:
     """A dimension as an int; the ragged one of a nested tensor has no single size and is -1."""
     try:
         return int(number)
-    except (TypeError, RuntimeError, ValueError):
+    except (TypeError, RuntimeError, ValueError, AttributeError):
         return -1
 
 
@@ -94,6 +97,7 @@ def _dtype_name(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
 
 
+@lru_cache(maxsize=65536)
 def _tensor_meta(shape: Any, stride: Any, dtype: torch.dtype, device: torch.device) -> TensorMeta:
     strides = None if stride is None else tuple(map(_size, stride))
     return TensorMeta(tuple(map(_size, shape)), strides, _dtype_name(dtype), device.type)

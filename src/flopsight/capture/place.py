@@ -106,7 +106,7 @@ class Places:
     def touch(self, place: Place, parameter: Any) -> None:
         """Notice a module whose `.forward()` was called by hand: it touches its parameter outside its own call."""
         owner = self.sites.owners.get(id(parameter))
-        if owner is None or owner is place.site or internals.graph_task() != -1:
+        if owner is None or owner.module == place.site.module or internals.graph_task() != -1:
             return
         if place.direct is not None and place.direct[0] is owner:
             return

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from ..records import ModuleRow, Parameter
-from .scope import Sites
+from .scope import Sites, paths
 
 
 def module_rows(sites: Sites, state_bytes: Mapping[int, int] | None = None) -> tuple[ModuleRow, ...]:
@@ -17,8 +17,7 @@ def module_rows(sites: Sites, state_bytes: Mapping[int, int] | None = None) -> t
     keys: dict[int, int] = {}
     rows = [] if "" in sites.roots else [ModuleRow("", "", "recording")]
     for prefix, root in sites.roots.items():
-        for name, module in root.named_modules(remove_duplicate=False):
-            path = ".".join(part for part in (prefix, name) if part)
+        for path, module in paths(root, prefix):
             rows.append(
                 ModuleRow(
                     path=path,
@@ -31,6 +30,17 @@ def module_rows(sites: Sites, state_bytes: Mapping[int, int] | None = None) -> t
     return tuple(rows)
 
 
+def scripted_rows(sites: Sites) -> tuple[str, ...]:
+    """The outermost TorchScript modules that have submodules."""
+    found: list[str] = []
+    for prefix, root in sites.roots.items():
+        for path, module in paths(root, prefix):
+            inside = any(not outer or path.startswith(f"{outer}.") for outer in found)
+            if isinstance(module, torch.jit.ScriptModule) and not inside and any(True for _ in module.children()):
+                found.append(path)
+    return tuple(found)
+
+
 def _extra_repr(module: nn.Module) -> str:
     try:
         return str(module.extra_repr())
@@ -39,8 +49,8 @@ def _extra_repr(module: nn.Module) -> str:
 
 
 def _parameters(module: nn.Module, keys: dict[int, int], state_bytes: Mapping[int, int]) -> Iterable[Parameter]:
-    for name, tensor in module.named_parameters(recurse=False):
-        if torch.nn.parameter.is_lazy(tensor):
+    for name, tensor in module._parameters.items():
+        if tensor is None or torch.nn.parameter.is_lazy(tensor):
             continue
         here, whole = _elements(tensor)
         yield Parameter(

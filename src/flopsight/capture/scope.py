@@ -1,4 +1,4 @@
-"""Which module are we in? The one place where flopsight assigns into torch: `nn.Module.__call__`, while it watches."""
+"""Which module are we in? The one file that assigns into torch, and puts back what was there."""
 
 from __future__ import annotations
 
@@ -49,13 +49,26 @@ def _install() -> None:
     _installed = call if _watchers else None
 
 
+@contextmanager
+def replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
+    """Another value under a name in torch, until the block ends."""
+    before = getattr(owner, name)
+    setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        setattr(owner, name, before)
+
+
 class Site:
     """One row of the profile to be: a qualified name in the model."""
 
-    __slots__ = ("path",)
+    __slots__ = ("module", "path")
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, module: int = 0) -> None:
         self.path = path
+        self.module = module
+        """The id of its module."""
 
     def __repr__(self) -> str:
         return f"Site({self.path!r})"
@@ -119,15 +132,23 @@ class Sites:
 
     def _add(self, prefix: str, root: nn.Module) -> None:
         self.roots[prefix] = root
-        for name, module in root.named_modules(remove_duplicate=False):
-            path = ".".join(part for part in (prefix, name) if part)
+        for path, module in paths(root, prefix):
             rows = self._rows.setdefault(id(module), [])
             if any(row.path == path for row in rows):
                 continue
-            rows.append(Site(path))
+            rows.append(Site(path, id(module)))
             self._kept.append(module)  # an id is only a name as long as its module lives
-            for parameter in module.parameters(recurse=False):
-                self.owners.setdefault(id(parameter), rows[0])
+            for parameter in module._parameters.values():
+                if parameter is not None:
+                    self.owners.setdefault(id(parameter), rows[0])
+
+
+def paths(module: nn.Module, path: str = "") -> Iterator[tuple[str, nn.Module]]:
+    """Every module with its qualified name, parents first; a shared one comes under each of its names."""
+    yield path, module
+    for name, child in module._modules.items():
+        if child is not None:
+            yield from paths(child, f"{path}.{name}" if path else name)
 
 
 def _common(path: str, other: str) -> int:
