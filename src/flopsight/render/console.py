@@ -38,7 +38,7 @@ def show(profile: Profile, format: str, console: Console, options: Mapping[str, 
 def _draw(page: Page, console: Console, width: int) -> None:
     for part in page:
         if isinstance(part, Heading):
-            console.print(Text(part.text, style="bold underline"), soft_wrap=True)
+            console.print(Text("\n".join(wrapped(part.text, width)), style="bold underline"), soft_wrap=True)
         elif isinstance(part, Grid):
             console.print(_table(part.fitted(width), guided=console.encoding.startswith("utf")))
         elif part.lines:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 GAP = 2
 NARROWEST = 16
@@ -23,7 +24,7 @@ class Column:
     """The same cells with less in them, for when the long ones do not fit."""
     style: str = ""
 
-    @property
+    @cached_property
     def width(self) -> int:
         """Characters of the widest cell."""
         return max(len(self.title), *map(len, self.cells), 0)

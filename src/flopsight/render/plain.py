@@ -13,7 +13,7 @@ def plain(page: Page, width: int | None = None) -> str:
     blocks = []
     for part in page:
         if isinstance(part, Heading):
-            blocks.append(part.text)
+            blocks.append("\n".join(wrapped(part.text, width)))
         elif isinstance(part, Grid):
             blocks.append("\n".join(_grid(part.fitted(width))))
         else:

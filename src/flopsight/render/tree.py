@@ -37,7 +37,7 @@ def page(profile: Profile, *, depth: int | None = None, max_rows: int | None = 1
     names = Column(
         "module",
         tuple("  " * row.depth + label(row) for row in rows),
-        short=tuple("  " * row.depth + (row.name or row.kind) for row in rows),
+        short=tuple("  " * row.depth + (row.name or row.kind) + suffix(row) for row in rows),
         right=False,
         style="bold",
     )

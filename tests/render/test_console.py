@@ -1,0 +1,73 @@
+"""A terminal gets the same rows in colour; other formats stay as they are."""
+
+import io
+import re
+
+import pytest
+from profiles import lenet, linear, module, oddities, rooted, stack
+from rich.console import Console
+
+from flopsight.errors import InputError
+from flopsight.render import RENDERERS, render, to_console
+from flopsight.tree import Profile
+
+
+def shown(profile, format="tree", width=120, colour=True, **options):
+    page = io.StringIO()
+    console = Console(
+        file=page, width=width, force_terminal=colour, color_system="standard" if colour else None, legacy_windows=False
+    )
+    to_console(profile, format, console, **options)
+    return page.getvalue()
+
+
+def words(text):
+    """Text without colour, guides and rules."""
+    bare = re.sub(r"\x1b\[[\d;]*m|[│├└]", " ", text)
+    return [line.split() for line in bare.splitlines() if line.strip() and not set(line.strip()) <= {"-"}]
+
+
+@pytest.mark.parametrize("make", [lenet, stack, oddities])
+@pytest.mark.parametrize("format", ["tree", "table"])
+@pytest.mark.parametrize("width", [70, 120])
+def test_the_terminal_shows_the_words_of_the_plain_text(make, format, width):
+    assert words(shown(make(), format, width)) == words(render(make(), format, width=width))
+
+
+def test_a_terminal_gets_colour_and_guides():
+    text = shown(stack())
+
+    assert "\x1b[" in text
+    assert "├ " in text
+    assert "└ " in text
+
+
+def test_guides_join_siblings():
+    profile = Profile(rooted(module("", "Net", module("a", "A", linear("x", 4, 8, 8)), linear("b", 4, 8, 9))))
+    lines = [line for line in shown(profile, colour=False).splitlines() if re.search(r"[├└│]", line)]
+
+    assert [line.split(":")[0] for line in lines] == ["├ a", "│ └ x", "└ b"]
+
+
+def test_names_with_brackets_are_no_markup():
+    profile = Profile(rooted(module("", "Net", module("[red]x[/red]", "K", flops=1))))
+
+    assert "[red]x[/red]: K" in shown(profile, colour=False)
+
+
+@pytest.mark.parametrize("format", sorted(set(RENDERERS) - {"tree", "table"}))
+def test_formats_for_other_programs_reach_the_terminal_unchanged(format):
+    profile = lenet()
+
+    assert shown(profile, format, width=60) == render(profile, format)
+
+
+def test_thousands_of_rows_are_written_plainly():
+    wide = Profile(rooted(module("", "Wide", *(linear(f"part_{i}_x", 1 + i, 8, 8) for i in range(3000)))))
+
+    assert shown(wide, full=True, width=100) == render(wide, "tree", full=True, width=100)
+
+
+def test_a_wrong_option_is_refused_here_too():
+    with pytest.raises(InputError, match="no option 'dept'"):
+        shown(lenet(), dept=1)

@@ -1,0 +1,139 @@
+"""One door to every format: options, errors, and files for other programs."""
+
+import csv
+import io
+import sys
+from dataclasses import replace
+
+import pytest
+from profiles import lenet, module, oddities, rooted, stack
+
+from flopsight import store
+from flopsight.errors import InputError
+from flopsight.render import RENDERERS, render
+from flopsight.tree import Profile
+
+
+@pytest.mark.parametrize("format", RENDERERS)
+@pytest.mark.parametrize("make", [lenet, stack, oddities])
+def test_every_format_draws_every_profile(format, make):
+    assert render(make(), format)
+
+
+@pytest.mark.parametrize("format", RENDERERS)
+def test_a_model_without_parameters_work_or_time_divides_by_nothing(format):
+    empty = Profile(rooted(module("", "Empty", module("inner", "Identity", calls=0))))
+
+    assert render(empty, format)
+
+
+def test_an_unknown_format_names_the_nearest_and_all():
+    with pytest.raises(
+        InputError, match=r"no format 'tabel'. Did you mean 'table'\? Formats: tree, table, deepspeed, "
+    ):
+        lenet().render("tabel")
+
+
+def test_an_option_that_a_format_does_not_have_is_refused_with_those_it_has():
+    with pytest.raises(
+        InputError, match=r"The format tree has no option 'dept'. Did you mean 'depth'\? It takes depth, "
+    ):
+        render(lenet(), "tree", dept=2)
+    with pytest.raises(InputError, match="The format json has no option 'depth'. It takes none"):
+        render(lenet(), "json", depth=2)
+
+
+def test_options_that_are_none_are_as_if_not_given():
+    profile = lenet()
+
+    assert render(profile, "json", depth=None, width=None) == render(profile, "json")
+
+
+def test_the_seeds_word_for_depth_works_everywhere_and_minus_one_is_the_deepest():
+    profile = stack(2, width=8)
+
+    assert render(profile, "tree", module_depth=1) == render(profile, "tree", depth=1)
+    assert render(profile, "deepspeed", module_depth=-1) == render(profile, "deepspeed")
+    assert render(profile, "deepspeed", module_depth=0) != render(profile, "deepspeed")
+
+
+def test_json_reads_back_as_the_same_profile():
+    profile = stack(2, width=8)
+
+    assert store.loads(render(profile, "json")) == profile
+
+
+def test_csv_reads_back_row_by_row():
+    profile = oddities()
+    rows = list(csv.DictReader(io.StringIO(render(profile, "csv"))))
+
+    assert [row["path"] for row in rows] == list(profile.nodes)
+    assert rows[0]["flops"] == str(profile.flops)
+    assert rows[0]["latency"] == ""  # not measured is not zero
+
+
+def test_a_frame_without_pandas_is_one_sentence(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", None)
+
+    with pytest.raises(InputError, match="needs pandas, which is not installed: pip install pandas"):
+        lenet().to_frame()
+
+
+def test_a_frame_is_asked_of_pandas_with_one_record_a_module(monkeypatch):
+    class Frame:
+        def __init__(self, records):
+            self.records = records
+
+        def set_index(self, column):
+            self.index = column
+            return self
+
+    class Pandas:
+        DataFrame = Frame
+
+    monkeypatch.setitem(sys.modules, "pandas", Pandas)
+
+    frame = lenet().to_frame()
+
+    assert frame.index == "path"
+    assert len(frame.records) == len(lenet().nodes)
+    assert frame.records[0]["macs"] == 426_516_480
+
+
+def test_markdown_escapes_what_a_module_is_called():
+    root = rooted(module("", "A|B", module("<x>_*", "K", flops=3)))
+
+    text = render(Profile(root), "markdown")
+
+    assert r"A\|B" in text
+    assert r"\<x\>\_\*: K" in text
+
+
+def test_markdown_tables_have_as_many_cells_as_columns():
+    for make in (lenet, stack, oddities):
+        for block in render(make(), "markdown").split("\n\n"):
+            lines = [line for line in block.splitlines() if line.startswith("|")]
+            assert len({line.count(" | ") for line in lines}) <= 1
+
+
+def test_a_page_of_html_needs_nothing_beside_it_and_escapes_every_name(tmp_path):
+    evil = "<script>alert('x')</script>"
+    root = rooted(module("", evil, module(evil, evil, flops=3, extra=evil)))
+    profile = replace(oddities(), root=root)
+
+    path = profile.to_html(tmp_path / "new" / "page.html")
+    page = path.read_text()
+
+    assert evil not in page
+    assert "&lt;script&gt;" in page
+    assert "http" not in page
+    assert "<link" not in page
+
+
+@pytest.mark.parametrize("make", [lenet, stack, oddities])
+def test_html_opens_and_closes_what_it_must(make, tmp_path):
+    page = make().to_html(tmp_path / "page.html").read_text()
+
+    for tag in ("details", "summary", "div", "table", "span"):
+        assert page.count(f"<{tag}") == page.count(f"</{tag}>"), tag
+    assert page.count("<details") >= 1

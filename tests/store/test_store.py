@@ -1,0 +1,160 @@
+"""Profiles on disk: what is written reads back the same, and what is no profile is one sentence."""
+
+import json
+from dataclasses import replace
+from typing import get_type_hints
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from profiles import lenet, oddities, stack
+from random_trees import trees
+
+import flopsight
+from flopsight import caveats, store
+from flopsight.errors import ProfileFileError
+from flopsight.tree import Coverage, Environment, Profile, Stat, Timing, UnknownOp, Whole, World
+
+times = st.none() | st.builds(Stat, st.lists(st.floats(0, 10), min_size=1, max_size=3).map(tuple))
+names = st.text(max_size=5)
+counts = st.dictionaries(names, st.integers(0, 9), max_size=2)
+VALUES = {
+    str: names,
+    int: st.integers(0, 9),
+    float: st.floats(0, 9),
+    bool: st.booleans(),
+    tuple[str, ...]: st.lists(names, max_size=2).map(tuple),
+}
+
+
+def doubts():
+    """Every kind of caveat, its fields filled by their types."""
+    return st.one_of(
+        st.builds(kind, **{name: VALUES[hint] for name, hint in get_type_hints(kind).items()})
+        for kind in caveats.all_kinds().values()
+    )
+
+
+profiles = st.builds(
+    Profile,
+    root=trees,
+    coverage=st.builds(
+        Coverage, counted=counts, free=counts, bytes_known=st.integers(0, 9),
+        unknown=st.dictionaries(names, st.builds(UnknownOp, calls=st.integers(1, 9), modules=st.lists(names, max_size=2).map(tuple), why=names), max_size=2),
+    ),
+    timing=st.builds(Timing, forward=times, backward=times, optimizer=times, step=times, distortion=st.none() | st.floats(1, 3)),
+    environment=st.builds(Environment, torch=names, device=names),
+    caveats=st.lists(doubts(), max_size=3).map(tuple),
+    batch_size=st.none() | st.integers(1, 9),
+    trained=st.booleans(),
+    step=st.none() | st.integers(0, 9),
+    peak_flops=st.dictionaries(names, st.floats(1, 1e15), max_size=2),
+    world=st.builds(World, size=st.integers(1, 8), sharded=st.booleans()),
+    model_parallel_costs=st.none() | st.builds(Whole, st.integers(0, 9), st.integers(0, 9), st.integers(0, 9)),
+)  # fmt: skip
+
+
+@given(profile=profiles)
+def test_load_after_store_is_the_identity(profile):
+    assert store.loads(store.dumps(profile)) == profile
+
+
+@pytest.mark.parametrize("make", [lenet, stack, oddities])
+def test_a_saved_file_loads_as_the_same_profile_and_draws_the_same_page(make, tmp_path):
+    profile = make()
+
+    loaded = flopsight.load(profile.save(tmp_path / "deep" / "down" / "p.json"))
+
+    assert loaded == profile
+    assert loaded.render("tree") == profile.render("tree")
+
+
+def test_profiles_of_ranks_are_kept():
+    profile = replace(lenet(), ranks=(lenet(), lenet()))
+
+    assert len(store.loads(store.dumps(profile)).ranks) == 2
+
+
+def test_a_profile_that_differs_in_one_figure_is_not_equal():
+    assert store.loads(store.dumps(lenet())) != store.loads(store.dumps(lenet(batch=1025)))
+
+
+def test_a_caveat_of_a_newer_version_is_kept_as_a_note():
+    page = json.loads(store.dumps(oddities()))
+    page["profile"]["caveats"] = [{"caveat": "Sunspots", "size": 3}]
+
+    (kept,) = store.loads(json.dumps(page)).caveats
+
+    assert "Sunspots" in str(kept)
+
+
+def one_sentence(problem):
+    text = str(problem.value)
+    assert "\n" not in text
+    assert "Traceback" not in text
+    return text
+
+
+def load_text(text, tmp_path):
+    path = tmp_path / "p.json"
+    path.write_text(text)
+    return flopsight.load(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "is not JSON"),
+        ("hello", "is not JSON"),
+        ("[1, 2]", "is JSON, but not a flopsight profile"),
+        ('{"a": 1}', "is JSON, but not a flopsight profile"),
+        ('{"kind": "flopsight profile"}', "schema None"),
+        ('{"kind": "flopsight profile", "schema": 1}', "is a damaged flopsight profile"),
+        ('{"kind": "flopsight profile", "schema": 1, "profile": 3}', "is a damaged flopsight profile"),
+        ('{"kind": "flopsight profile", "schema": 1, "profile": {"root": {}}}', "is a damaged flopsight profile"),
+        ('{"kind": "flopsight profile", "schema": 1, "profile": {"root": {"path": "", "name": "", "kind": "K", "size": 1}}}', "damaged"),
+    ],
+)  # fmt: skip
+def test_what_is_no_profile_is_one_sentence_that_names_the_file(text, said, tmp_path):
+    with pytest.raises(ProfileFileError, match=said) as problem:
+        load_text(text, tmp_path)
+
+    assert "p.json" in one_sentence(problem)
+
+
+def test_a_file_cut_short_is_one_sentence(tmp_path):
+    text = store.dumps(stack(2, width=8))
+
+    with pytest.raises(ProfileFileError) as problem:
+        load_text(text[: len(text) // 2], tmp_path)
+
+    one_sentence(problem)
+
+
+def test_a_newer_schema_says_to_upgrade(tmp_path):
+    text = store.dumps(lenet()).replace('"schema":1', '"schema":2')
+
+    with pytest.raises(
+        ProfileFileError, match="has schema 2, this flopsight reads up to 1. Upgrade flopsight"
+    ) as problem:
+        load_text(text, tmp_path)
+
+    one_sentence(problem)
+
+
+def test_a_missing_file_and_a_directory_are_one_sentence(tmp_path):
+    for path in (tmp_path / "nowhere.json", tmp_path):
+        with pytest.raises(ProfileFileError) as problem:
+            flopsight.load(path)
+
+        assert str(path) in one_sentence(problem)
+
+
+def test_bytes_that_are_no_text_are_one_sentence(tmp_path):
+    path = tmp_path / "p.json"
+    path.write_bytes(b"\xff\xfe\x00\x81")
+
+    with pytest.raises(ProfileFileError, match="cannot be read") as problem:
+        flopsight.load(path)
+
+    one_sentence(problem)
