@@ -113,3 +113,11 @@ def test_the_whole_model_is_told_beside_a_ranks_share():
 
     assert found["Params of the whole model"] == 123_412
     assert found["Forward FLOPs of the whole model"] == 1_745_653_760
+
+
+def test_the_peak_says_what_was_alive_largest_first():
+    profile = replace(
+        lenet(), peak_bytes=3_000_000, at_peak={"activations": 1_000_000, "gradients": 0, "parameters": 2_000_000}
+    )
+
+    assert notes(profile)["Peak memory"] == "parameters 2.00 MB, activations 1.00 MB"

@@ -5,7 +5,7 @@ import re
 import pytest
 from profiles import block, lenet, linear, module, oddities, rooted, stack
 
-from flopsight.caveats import Note
+from flopsight.caveats import BadFormula, Note
 from flopsight.render import render
 from flopsight.tree import Coverage, Profile, UnknownOp
 
@@ -131,8 +131,20 @@ def test_coverage_is_always_told():
 def test_unknown_ops_are_named_with_calls_place_and_remedy():
     text = tree(oddities())
 
-    assert "coverage 88.2% of 17 op calls; 2 calls are not in the totals:" in text
+    assert "coverage 88.2% of 17 op calls; 2 calls not in the totals:" in text
     assert 'mylib.spin: 2 calls in mystery. Say what it costs: @flopsight.formula("mylib.spin")' in text
+
+
+def test_a_formula_that_failed_is_told_by_its_complaint():
+    gap = Coverage(
+        unknown={"my.op": UnknownOp(1, ("fc",), why="the formula f() at x.py:3 failed on my.op(): no such shape")}
+    )
+
+    text = tree(Profile(rooted(linear("", 1, 1, 1)), coverage=gap, caveats=(BadFormula("my.op", "f() failed"),)))
+
+    assert "my.op: 1 call in fc. The formula f() at x.py:3 failed on my.op(): no such shape" in text
+    assert "Say what it costs" not in text
+    assert "note:" not in text
 
 
 def test_coverage_that_is_almost_whole_is_not_rounded_up():

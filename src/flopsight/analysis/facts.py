@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from .. import units
 from ..tree import Node, Profile, Stat
 from .utilization import achieved
 
@@ -78,13 +79,14 @@ def _memory(profile: Profile) -> list[Fact]:
         Fact("Forward/backward pass size", outputs, "byte", "layer outputs and their gradients"),
         Fact("Estimated total size", root.input_bytes + root.param_bytes + outputs, "byte", "input, params, pass"),
     ]
-    for label, value in (
-        ("Activations saved for backward", root.activation_bytes),
-        ("Optimizer state", root.optimizer_bytes),
-        ("Peak memory", profile.peak_bytes),
+    alive = sorted(profile.at_peak.items(), key=lambda item: -item[1])
+    for label, value, note in (
+        ("Activations saved for backward", root.activation_bytes, ""),
+        ("Optimizer state", root.optimizer_bytes, ""),
+        ("Peak memory", profile.peak_bytes, ", ".join(f"{kind} {units.size(part)}" for kind, part in alive if part)),
     ):
         if value:
-            found.append(Fact(label, value, "byte"))
+            found.append(Fact(label, value, "byte", note))
     return found
 
 

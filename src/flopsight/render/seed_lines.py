@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from ..analysis.tables import KindTotals
+from ..caveats import UnknownOps
 from ..tree import Profile
-from .summary import caveats
+from .summary import calls_of
 
 Figure = TypeVar("Figure", int, float)
 
@@ -33,6 +34,6 @@ def top(
 def doubts(profile: Profile) -> list[str]:
     """A line that names what is not counted, where anything is not, and one for every other doubt."""
     unknown = profile.coverage.unknown
-    ops = ", ".join(f"{op} ({missed.calls} calls)" for op, missed in unknown.items())
+    ops = ", ".join(f"{op} ({calls_of(missed.calls)})" for op, missed in unknown.items())
     lines = [f"Not counted: {ops}. Say what they cost with @flopsight.formula."] if unknown else []
-    return lines + [f"Caveat: {caveat}" for caveat in caveats(profile)]
+    return lines + [f"Caveat: {caveat}" for caveat in profile.caveats if not isinstance(caveat, UnknownOps)]

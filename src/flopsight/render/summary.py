@@ -6,7 +6,7 @@ from math import floor
 
 from .. import units
 from ..analysis.facts import facts
-from ..caveats import UnknownOps
+from ..caveats import BadFormula, UnknownOps
 from ..tree import Profile
 
 
@@ -47,20 +47,29 @@ def coverage_lines(profile: Profile) -> tuple[str, ...]:
     if coverage.complete:
         return (f"coverage 100% of {calls}",)
     share = floor(coverage.share * 1000) / 10  # never rounded up to a 100% that is not there
-    lines = [f"coverage {share}% of {calls}; {units.count(coverage.unknown_calls)} calls are not in the totals:"]
+    lines = [f"coverage {share}% of {calls}; {calls_of(coverage.unknown_calls)} not in the totals:"]
     for op, missing in coverage.unknown.items():
         places = ", ".join(path or "the model itself" for path in missing.modules[:3])
         more = f" and {len(missing.modules) - 3} more" if len(missing.modules) > 3 else ""
         where = f" in {places}{more}" if places else ""
-        lines.append(f'  {op}: {missing.calls} calls{where}. Say what it costs: @flopsight.formula("{op}")')
+        remedy = f'Say what it costs: @flopsight.formula("{op}")'
+        # a formula that failed has been written already: then its complaint is the remedy
+        said = remedy if not missing.why or missing.why.startswith("no formula") else missing.why
+        lines.append(f"  {op}: {calls_of(missing.calls)}{where}. {said[:1].upper()}{said[1:]}")
     return tuple(lines)
 
 
 def caveats(profile: Profile) -> tuple[str, ...]:
     """The doubts that the coverage does not already tell."""
-    return tuple(str(caveat) for caveat in profile.caveats if not isinstance(caveat, UnknownOps))
+    told = (UnknownOps, BadFormula)
+    return tuple(str(caveat) for caveat in profile.caveats if not isinstance(caveat, told))
 
 
 def caveat_lines(profile: Profile) -> tuple[str, ...]:
     """The doubts as a list."""
     return tuple(f"note: {caveat}" for caveat in caveats(profile))
+
+
+def calls_of(number: int) -> str:
+    """`1 call`, `2 calls`."""
+    return f"{units.count(number)} call{'' if number == 1 else 's'}"

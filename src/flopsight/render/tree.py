@@ -66,7 +66,7 @@ def suffix(row: TableRow) -> str:
         f" x {row.times}" if many and row.first else "",
         f", {calls} calls{' each' if many else ''}" if calls > 1 and row.kind else "",
         f" [{row.mark}]" if row.mark else "",
-        f" [{row.unknown} op calls unknown]" if row.unknown else "",
+        f" [{row.unknown} op call{'' if row.unknown == 1 else 's'} unknown]" if row.unknown else "",
         f" [+{row.hidden}]" if row.hidden and row.kind else "",
     ]
     return "".join(parts)
