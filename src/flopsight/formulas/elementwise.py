@@ -102,34 +102,37 @@ def dropout(call: OpRecord) -> Cost:
     return Cost(flops=2 * elements(call.output)) if active else FREE
 
 
-def added_in_place(call: OpRecord, source: int) -> int:
-    """Bytes of adding `source` elements into a tensor: in place only they are touched, else all is copied first."""
+def put_in_place(call: OpRecord, source: int, touches: int = 3) -> int:
+    """Bytes of adding `source` elements into a tensor, each read, its place read and written.
+
+    In place only they are touched; else the whole tensor is copied first.
+    """
     if not call.op.endswith("_"):
         return traffic(call)
     index = sum(meta.nbytes for name in ("index", "indices") for meta in call.tensors(name))
-    return index + 3 * source * call.output.itemsize
+    return index + touches * source * call.output.itemsize
 
 
 @formula(*aten("scatter_add scatter_reduce scatter.reduce scatter.value_reduce"))
 def scatter_add(call: OpRecord) -> Cost:
     """One FLOP an index: each adds one source element."""
     source = call.tensor("index").numel
-    return Cost(flops=source if call.output.is_real_number else 0, bytes=added_in_place(call, source))
+    return Cost(flops=source if call.output.is_real_number else 0, bytes=put_in_place(call, source))
 
 
 @formula(*aten("index_add index_reduce"))
 def index_add(call: OpRecord) -> Cost:
     """One FLOP a source element."""
     source = call.tensor("source")
-    return Cost(flops=elements(source), bytes=added_in_place(call, source.numel))
+    return Cost(flops=elements(source), bytes=put_in_place(call, source.numel))
 
 
 @formula(*aten("index_put _index_put_impl _unsafe_index_put _unsafe_masked_index_put_accumulate put"))
 def index_put(call: OpRecord) -> Cost:
     """One FLOP a value where values are added; storing them costs nothing."""
     values = call.tensor("source" if "source" in call.args else "values")
-    adds = call.args.get("accumulate", True)
-    return Cost(flops=elements(values) if adds else 0, bytes=added_in_place(call, values.numel))
+    adds = bool(call.args.get("accumulate", True))
+    return Cost(flops=elements(values) if adds else 0, bytes=put_in_place(call, values.numel, 2 + adds))
 
 
 @for_kind("view")

@@ -92,7 +92,7 @@ def for_kind(kind: str) -> Callable[[F], F]:
 
 
 def find(record: OpRecord) -> Formula | None:
-    """The formula for a record: its overload's, its op's, its namesake's that is not in place, its kind's, or none."""
+    """The formula for a record: its overload's, its op's, that of the same op out of place, its kind's, or none."""
     name = _own(record)
     return FORMULAS[name] if name else KIND_FORMULAS.get(record.kind)
 
@@ -124,7 +124,7 @@ def price(record: OpRecord) -> Priced:
 def _own(record: OpRecord) -> str | None:
     """The name under which a record's own formula is registered."""
     plain = _out_of_place(record.op)
-    names = (f"{record.op}.{record.overload}", record.op, f"{plain}.{record.overload}", plain)
+    names = (f"{record.op}.{record.overload}", f"{plain}.{record.overload}", record.op, plain)
     return next((name for name in names if name in FORMULAS), None)
 
 
