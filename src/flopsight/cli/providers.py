@@ -83,12 +83,15 @@ def _configuration(transformers: Any, kind: str, changes: str) -> Any:
     if kind not in known:
         raise InputError(f"transformers has no model type {kind!r}.{did_you_mean(kind, known)}")
     config = transformers.AutoConfig.for_model(kind)
+    changed = {}
     for change in filter(None, changes.split(",")):
         name, equals, value = change.partition("=")
         if not equals or not hasattr(config, name):
             raise InputError(f"The configuration of {kind} has no {name!r}.{did_you_mean(name, vars(config))}")
-        setattr(config, name, _literal(value))
-    return config
+        changed[name] = _literal(value)
+    # built anew, because some sizes are worked out from others when a configuration is made
+    with users_code(f"hf:{kind}:{changes}"):
+        return transformers.AutoConfig.for_model(kind, **changed)
 
 
 def _literal(text: str) -> Any:
