@@ -181,3 +181,11 @@ def test_the_users_traceback_has_the_users_frames_and_none_of_ours():
     assert "return missing_name" in text
     assert "flopsight/cli" not in text
     assert "importlib" not in text
+
+
+def test_our_frames_can_be_asked_for(monkeypatch):
+    monkeypatch.setenv("FLOPSIGHT_TRACEBACK", "1")
+    with pytest.raises(TargetRaised) as problem:
+        load_target("net.py:broken")
+
+    assert "flopsight/cli/target.py" in users_traceback(problem.value.cause)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,6 +12,8 @@ from ..errors import FlopsightError
 
 OURS = Path(__file__).parent.parent
 EXIT_CODE = 3
+EVERY_FRAME = "FLOPSIGHT_TRACEBACK"
+"""The variable that keeps our frames in, for reports about us."""
 
 
 class TargetRaised(Exception):
@@ -35,7 +38,8 @@ def users_code(target: str) -> Iterator[None]:
 def users_traceback(problem: BaseException) -> str:
     """The traceback of an exception and of what led to it, our frames left out where any other is left."""
     page = traceback.TracebackException.from_exception(problem)
-    _strip(page)
+    if not os.environ.get(EVERY_FRAME):
+        _strip(page)
     return "".join(page.format())
 
 
