@@ -22,6 +22,8 @@ def stored(call: OpRecord, *metas: TensorMeta) -> int:
     abs copysign floor_divide gcd lcm gelu hardswish mish rsub threshold xlogy glu polar linalg_cross celu selu elu
     relu6 silu hardsigmoid leaky_relu hardtanh softplus logit square absolute negative subtract multiply divide
     true_divide fix clip _prelu_kernel prelu
+    add.Scalar_out sub.Scalar_out mul.Scalar_out div.Scalar_out div.Scalar_mode_out remainder.Scalar_Tensor_out relu.out
+    hardshrink.out softshrink.out
     elu_backward gelu_backward glu_backward hardshrink_backward hardsigmoid_backward hardswish_backward
     hardtanh_backward leaky_relu_backward log_sigmoid_backward mish_backward silu_backward sigmoid_backward
     softplus_backward softshrink_backward tanh_backward threshold_backward logit_backward _prelu_kernel_backward

@@ -28,7 +28,7 @@ from .registry import aten, free, named, traffic
     _histogramdd_bin_edges _histogramdd_from_bin_cts _histogramdd_from_bin_tensors hash_tensor
     eq ne lt le gt ge equal allclose isclose logical_and logical_or logical_xor logical_not heaviside
     bitwise_and bitwise_or bitwise_xor bitwise_not __and__ __or__ __xor__ __iand__ __ior__ __ixor__ __irshift__
-    __ilshift__ isnan isinf isfinite isneginf isposinf signbit any all argmax argmin count_nonzero _is_all_true
+    __ilshift__ __lshift__ __rshift__ bitwise_left_shift bitwise_right_shift isnan isinf isfinite isneginf isposinf signbit any all argmax argmin count_nonzero _is_all_true
     _is_any_true
     upsample_nearest1d upsample_nearest2d upsample_nearest3d _upsample_nearest_exact1d _upsample_nearest_exact2d
     _upsample_nearest_exact3d max_unpool2d max_unpool3d lu_unpack

@@ -14,7 +14,7 @@ from .registry import aten, formula, named
     fractional_max_pool3d mkldnn_adaptive_avg_pool2d mkldnn_max_pool2d mkldnn_max_pool3d quantized_max_pool1d
     quantized_max_pool2d quantized_max_pool3d
     avg_pool2d_backward avg_pool3d_backward max_pool2d_backward max_pool2d_with_indices_backward
-    max_pool3d_with_indices_backward _adaptive_avg_pool2d_backward _adaptive_avg_pool3d_backward
+    max_pool3d_with_indices_backward adaptive_avg_pool3d_backward _adaptive_avg_pool2d_backward _adaptive_avg_pool3d_backward
     adaptive_max_pool2d_backward adaptive_max_pool3d_backward fractional_max_pool2d_backward
     fractional_max_pool3d_backward mkldnn_adaptive_avg_pool2d_backward
     """)

@@ -1,0 +1,99 @@
+"""The table against torch itself: every name exists, and hardly an op is without an answer."""
+
+import pytest
+import torch
+import torch.distributed
+import torch.nn.attention.varlen  # noqa: F401, registers its ops
+
+from flopsight.formulas import FORMULAS, known
+
+NEWER = {
+    "aten._flash_attention_forward_no_dropout_inplace",
+    "aten._foreach_clone",
+    "aten._foreach_mm",
+    "aten._philox_key_fold_in",
+    "aten._philox_key_split",
+    "aten._philox_normal",
+    "aten._philox_uniform",
+    "aten._upsample_lanczos2d_aa",
+    "aten._upsample_lanczos2d_aa_backward",
+    "_c10d_functional.batch_p2p_ops",
+    "torch_attn._varlen_attn_out",
+}
+"""Names that the oldest torch we support does not have."""
+
+EXPANDED = {"_native_multi_head_attention", "_transformer_encoder_layer_fwd", "_triton_multi_head_attention"}
+"""Ops whose kernels are written in other ops, or are out of use; a formula would hide what runs inside."""
+
+
+def all_ops():
+    return [name.replace("::", ".") for name in torch._C._dispatch_get_all_op_names()]
+
+
+def test_every_name_is_an_op_of_torch():
+    """In place only is enough; higher-order ops have no schema."""
+    there = {".".join(name.split(".")[:2]) for name in all_ops()}
+    missing = {
+        name
+        for name in FORMULAS
+        if not name.startswith("higher_order.")
+        and ".".join(name.split(".")[:2]) not in there
+        and f"{name}_" not in there
+    }
+
+    assert missing <= NEWER
+
+
+def test_every_overload_named_is_one_of_torch():
+    there = set(all_ops())
+    for name in FORMULAS:
+        if name.count(".") == 2 and not name.endswith(".default"):
+            assert name in there, name
+
+
+def answered(name):
+    """Whether an op has a formula, a kind that says its cost, or parts of its own into which it falls."""
+    op, _, overload = name.partition("::")[2].partition(".")
+    func = getattr(getattr(torch.ops.aten, op), overload or "default")
+    telling = {torch.Tag.pointwise, torch.Tag.reduction, torch.Tag.nondeterministic_seeded}
+    return (
+        known(f"aten.{op}")
+        or func.is_view
+        or bool(telling & set(func.tags))
+        or torch._C._dispatch_has_kernel_for_dispatch_key(name, "CompositeImplicitAutograd")
+    )
+
+
+def ops_without_an_answer():
+    """Names of aten ops that would be shown as unknown."""
+    names = [name for name in torch._C._dispatch_get_all_op_names() if name.startswith("aten::")]
+    left = {name.partition("::")[2].split(".")[0] for name in names if not answered(name)}
+    return {name for name in left if not name.startswith(("_test", "_foobar"))}
+
+
+def test_no_aten_op_is_without_an_answer():
+    assert ops_without_an_answer() <= EXPANDED
+
+
+def test_core_ops_are_all_answered():
+    core = [
+        name
+        for name in torch._C._dispatch_get_all_op_names()
+        if name.startswith("aten::")
+        and torch.Tag.core
+        in getattr(getattr(torch.ops.aten, name[6:].split(".")[0]), (name[6:].split(".") + ["default"])[1]).tags
+    ]
+
+    assert len(core) > 150
+    assert all(map(answered, core))
+
+
+@pytest.mark.parametrize("op", ["mm", "addmm_", "cat", "clone", "convolution", "_fused_adam_", "item", "copy_"])
+def test_capture_is_told_what_is_known(op):
+    assert known(f"aten.{op}")
+
+
+def test_nothing_is_known_by_accident():
+    assert not known("aten.no_such_op")
+    assert not known("mylib.mm")
+    assert not known("aten._native_multi_head_attention")
