@@ -87,6 +87,39 @@ class CountedLive(Caveat):
 
 
 @dataclass(frozen=True)
+class Window(Caveat):
+    """What the figures of a window of steps are."""
+
+    first: int
+    last: int
+    timed: int
+    flops: int
+
+    def __str__(self) -> str:
+        """Which step was counted, how many were timed."""
+        steps = f"step {self.first}" if self.first == self.last else f"steps {self.first} to {self.last}, both included"
+        return (
+            f"Window of {steps}: {self.flops:,} FLOPs in all. Costs shown are those of one step, step {self.first}, "
+            f"counted as it ran; times are medians over {self.timed} other step{'s' if self.timed != 1 else ''}, one step each."
+        )
+
+
+@dataclass(frozen=True)
+class ShapesChanged(Caveat):
+    """Steps of a window were not alike."""
+
+    counted: int
+    steps: tuple[int, ...]
+
+    def __str__(self) -> str:
+        """Which ones."""
+        return (
+            f"The model was called with other shapes in step{'s' if len(self.steps) > 1 else ''} "
+            f"{', '.join(map(str, self.steps))} than in step {self.counted}, whose costs are shown: FLOPs per step change."
+        )
+
+
+@dataclass(frozen=True)
 class TwinWithoutAutocast(Caveat):
     """The step ran under autocast, which does not reach the meta device where it was counted."""
 

@@ -114,6 +114,17 @@ class Recording:
         """What the profile was built from."""
         return self._finished()[1]
 
+    def described(self, run: Run) -> Profile:
+        """The profile with what a run's inputs tell: batch size, tokens, device."""
+        return replace(
+            self.profile, batch_size=batch_size_of(run), tokens=tokens_of(run), environment=environment(run)
+        )
+
+    def with_latencies(self, result: Profile, latencies: Mapping[str, float]) -> Profile:
+        """A profile of this recording with the time of every module."""
+        self.observed.latencies = latencies
+        return replace(result, root=build(self.observed)[0])
+
     def _finished(self) -> tuple[Profile, Observed]:
         if self._counter is None:
             raise StateError("Nothing was recorded yet: run the model inside `with flopsight.recording() as r:` first.")

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from time import perf_counter
+from typing import Any
 
 import torch
 
@@ -28,6 +29,10 @@ def pausing() -> Iterator[None]:
         _paused += perf_counter() - begin
 
 
+Mark = Any
+"""A moment: seconds on the host's clock, or an event in a device's stream."""
+
+
 @dataclass(frozen=True)
 class Clock:
     """How to read the time; tests hand in one that they turn by hand."""
@@ -36,10 +41,23 @@ class Clock:
     """Seconds since some moment."""
     wait: Callable[[], None] = lambda: None
     """Return when all work handed to the device is done."""
+    mark: Callable[[], Mark] = user_time
+    """A moment in the order of the work, taken without waiting for it."""
+
+    @staticmethod
+    def seconds(begin: Mark, end: Mark) -> float:
+        """Time between two marks; for events, after the device is done."""
+        return float(end - begin) if isinstance(end, float) else begin.elapsed_time(end) / 1000
 
 
 def clock_for(device: torch.device) -> Clock:
     """The clock for a model on a device."""
     if device.type in ("cpu", "meta"):
         return Clock()
-    return Clock(wait=lambda: torch.accelerator.synchronize(device))
+    return Clock(wait=lambda: torch.accelerator.synchronize(device), mark=lambda: _event(device))
+
+
+def _event(device: torch.device) -> torch.Event:
+    event = torch.Event(device.type, enable_timing=True)
+    event.record()
+    return event

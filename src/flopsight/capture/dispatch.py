@@ -109,6 +109,8 @@ class Counter(TorchDispatchMode):
             site = self.sites.find(module, direct[0] if direct else caller)
             place.site, place.direct, place.task = site, None, internals.graph_task()
             place.mark(site)
+            if caller is self.sites.outside and self.saved is not None:
+                self.saved.leave_out(tensors_in((args, kwargs)))
             before = self.live.current if self.live is not None else 0
             output = None
             try:
@@ -143,7 +145,12 @@ class Counter(TorchDispatchMode):
         if self.places is None or place is None:
             return None
         site, phase = self.places.where(place)
-        return site if phase is FORWARD else None
+        if phase is not FORWARD:
+            return None
+        if self.places.backward_ran and self.saved is not None:
+            self.places.backward_ran = False
+            self.saved.next_pass()
+        return site
 
     # -- ops
 
@@ -224,8 +231,7 @@ class Counter(TorchDispatchMode):
             call = self._calls.setdefault(rows.setdefault(site.path, site), [0, inputs, outputs])
             call[0] += calls
         if self.saved is not None and other.saved is not None:
-            for site, size in other.saved.bytes.items():
-                self.saved.bytes[rows.setdefault(site.path, site)] += size
+            self.saved.add({rows.setdefault(site.path, site): size for site, size in other.saved.bytes.items()})
         self.direct_forwards |= other.direct_forwards
         self.caveats += [caveat for caveat in other.caveats if caveat not in self.caveats]
 

@@ -25,6 +25,12 @@ NO_SEQUENCE = 1 << 62
 """AccumulateGrad nodes carry a number above every real one."""
 
 
+def has_storage(tensor: torch.Tensor) -> bool:
+    """Whether a tensor has memory of its own to speak of: not sparse, no wrapper of a subclass or of torch.func."""
+    wrapped = torch._C._functorch.is_functorch_wrapped_tensor(tensor)
+    return tensor.layout is torch.strided and not wrapped and not is_wrapper_subclass(tensor)
+
+
 def storage_key(tensor: torch.Tensor) -> int:
     """What two tensors share exactly when they share memory, on meta too."""
     return tensor.untyped_storage()._cdata

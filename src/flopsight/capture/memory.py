@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -23,9 +23,26 @@ class Saved:
     """
 
     def __init__(self, exclude: Iterable[torch.Tensor], live: Live | None = None) -> None:
-        self.bytes: Counter[Site] = Counter()
+        self._passes: list[Counter[Site]] = [Counter()]
         self._seen = _keys(exclude)
         self._live = live
+
+    @property
+    def bytes(self) -> Counter[Site]:
+        """Of the forward pass that saved most: what one pass saves is gone when the next begins."""
+        return max(self._passes, key=lambda one: one.total())
+
+    def next_pass(self) -> None:
+        """A backward has run: what is saved from now on belongs to another forward pass."""
+        self._passes.append(Counter())
+
+    def add(self, more: Mapping[Site, int]) -> None:
+        """What another pass over the same model saved."""
+        self._passes[-1].update(more)
+
+    def leave_out(self, tensors: Iterable[torch.Tensor]) -> None:
+        """Inputs of a model are not its activations, unless something trainable made them."""
+        self._seen |= _keys(tensor for tensor in tensors if tensor.grad_fn is None)
 
     def note(self, tensor: torch.Tensor, site: Site) -> None:
         """A tensor is being saved by `site`."""
@@ -36,7 +53,7 @@ class Saved:
         self._seen.add(key)
         # The key is an address: it names another storage once this one is gone.
         weakref.finalize(storage, self._seen.discard, key).atexit = False
-        self.bytes[site] += storage.nbytes()
+        self._passes[-1][site] += storage.nbytes()
         if self._live is not None:
             self._live.label(tensor, ACTIVATIONS)
 
@@ -46,7 +63,7 @@ class Saved:
 
         def pack(tensor: torch.Tensor) -> torch.Tensor:
             site = here()
-            if site is not None and _plain(tensor):
+            if site is not None and internals.has_storage(tensor):
                 self.note(tensor, site)
             return tensor
 
@@ -85,7 +102,7 @@ class Live:
 
     def __init__(self, exclude: Iterable[torch.Tensor]) -> None:
         self.current = 0
-        there = [tensor for tensor in exclude if _plain(tensor)]
+        there = [tensor for tensor in exclude if internals.has_storage(tensor)]
         self.base = sum({internals.storage_key(t): t.untyped_storage().nbytes() for t in there}.values())
         """Bytes that were there before: parameters, buffers, inputs."""
         self._alive: dict[int, int] = dict.fromkeys(map(internals.storage_key, there), -1)
@@ -96,7 +113,7 @@ class Live:
     def note(self, output: Any, site: Site) -> None:
         """An op of `site` returned this."""
         for tensor in flat(output):
-            if not _plain(tensor):
+            if not internals.has_storage(tensor):
                 continue
             storage = tensor.untyped_storage()
             key = storage._cdata
@@ -117,7 +134,7 @@ class Live:
 
     def label(self, tensor: torch.Tensor, what: str) -> None:
         """Say what a tensor is: an activation, a gradient, a state of the optimizer."""
-        birth = self._alive.get(internals.storage_key(tensor), -1) if _plain(tensor) else -1
+        birth = self._alive.get(internals.storage_key(tensor), -1) if internals.has_storage(tensor) else -1
         if birth >= 0:
             self._labels[birth] = what
 
@@ -136,9 +153,5 @@ class Live:
         return self.base + highest, {k: n for k, n in kinds.items() if n}, {s: n for s, n in rows.items() if n}
 
 
-def _plain(tensor: torch.Tensor) -> bool:
-    return tensor.layout is torch.strided and not internals.is_wrapper_subclass(tensor)
-
-
 def _keys(tensors: Iterable[torch.Tensor]) -> set[int]:
-    return {internals.storage_key(tensor) for tensor in tensors if _plain(tensor)}
+    return {internals.storage_key(tensor) for tensor in tensors if internals.has_storage(tensor)}

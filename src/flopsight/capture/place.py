@@ -53,6 +53,7 @@ class Places:
     def __init__(self, sites: Sites, boundary: CodeType) -> None:
         self.sites = sites
         self.optimizing = False
+        self.backward_ran = False
         self.direct_forwards: set[str] = set()
         self._boundary = boundary
         self._owner = threading.get_ident()
@@ -81,7 +82,7 @@ class Places:
             if site is self.sites.outside and (self.optimizing or (place.after_backward and not torch.is_grad_enabled())):
                 return site, OPTIMIZER
             return site, FORWARD
-        place.after_backward = True
+        place.after_backward = self.backward_ran = True
         return (site, RECOMPUTE) if site is not self.sites.outside else self._backward(place, task)
 
     def _backward(self, place: Place, task: int) -> tuple[Site, str]:
