@@ -250,6 +250,10 @@ def test_demo_shows_a_model_and_says_where_it_is_saved(flops, folder):
     assert flopsight.load("flopsight-demo.json").params == 11_689_512
 
 
+def test_without_a_word_it_says_what_it_can_do(flops):
+    assert "Commands:" in flops().out
+
+
 def test_the_version_is_said(flops):
     assert flops("--version").out.strip() == f"flopsight {flopsight.__version__}"
 
@@ -268,6 +272,8 @@ def test_the_version_is_said(flops):
         (["profile", "net.py:model", "-i", "4x8,4x8"], "too many positional arguments"),
         (["profile", "net.py:model", "-i", "inputs=4x8"], "has no argument 'inputs'. Did you mean 'input'?"),
         (["profile", "net.py:model", "-i", "4x8", "-f", "tabel"], "Did you mean 'table'?"),
+        (["profile", "net.py:model", "-i", "4x8", "-f", "csv", "--depth", "2"], "The format csv has no option 'depth'"),
+        (["profile", "net.py:model", "-i", "4x8", "-f", "tids", "--top", "2"], "The format tids shows everything"),
         (["profile", "net.py:model", "-i", "4x8", "-o", "p.pickle"], "says no format; it can be .json"),
         (["profile", "net.py:model", "-i", "4x8", "-o", "net.py/p.json"], "cannot be written"),
         (["profile", "net.py:model", "-i", "4x8", "--dtype", "float23"], "There is no dtype 'float23'"),

@@ -23,7 +23,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except UsageProblem as problem:
-        return _refuse(f"{problem.format_message()} {_help_hint(problem)}", 2)
+        return _refuse(f"{problem.format_message().rstrip('.')}.{_help_hint(problem)}", 2)
     except FlopsightError as problem:
         return _refuse(str(problem), problem.exit_code)
     except TargetRaised as problem:
@@ -41,4 +41,4 @@ def _refuse(sentence: str, code: int) -> int:
 
 def _help_hint(problem: object) -> str:
     context = getattr(problem, "ctx", None)
-    return f"See `{context.command_path} --help`." if context else ""
+    return f" See `{context.command_path} --help`." if context else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Annotated, Any
 
@@ -23,7 +24,6 @@ app = typer.Typer(
     name="flopsight",
     help="Where a PyTorch model's parameters, MACs, FLOPs, bytes, activations and time go, module by module.",
     add_completion=False,
-    no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
@@ -48,5 +48,6 @@ def root(
 
 def run(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; what goes wrong is raised."""
-    code = app(args=None if argv is None else list(argv), prog_name="flopsight", standalone_mode=False)
+    words = list(sys.argv[1:] if argv is None else argv)
+    code = app(args=words or ["--help"], prog_name="flopsight", standalone_mode=False)
     return code if isinstance(code, int) else 0

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import InputError, did_you_mean
+from ..errors import InputError
 
 if TYPE_CHECKING:
     from ..tree import Profile
@@ -38,15 +38,12 @@ class View:
 
     def __post_init__(self) -> None:
         """Check what can be checked without a profile."""
-        from ..render import RENDERERS
+        from ..render import check
 
-        if self.format not in RENDERERS:
-            raise InputError(
-                f"There is no format {self.format!r}.{did_you_mean(self.format, RENDERERS)} "
-                f"Formats: {', '.join(RENDERERS)}."
-            )
+        check(self.format)
         if self.top is not None and self.format not in TOP:
             raise InputError(f"The format {self.format} shows everything; --top is for {', '.join(TOP)}.")
+        check(self.format, **self.options)
         if self.output is not None:
             _check_output(self.output)
 

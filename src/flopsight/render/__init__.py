@@ -34,6 +34,11 @@ def render(profile: Profile, format: str = "tree", **options: Any) -> str:
     return text
 
 
+def check(format: str, **options: Any) -> None:
+    """Refuse a format, or an option of it, that there is not: before any work is done."""
+    _checked(format, _renderer(format), options)
+
+
 def to_console(profile: Profile, format: str, console: Console, **options: Any) -> None:
     """Draw a profile on a terminal, in colour where the format has any."""
     from .console import show
