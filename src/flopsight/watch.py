@@ -49,7 +49,7 @@ class Watch:
         self._ignored = ignored
         self._thread = threading.get_ident()
         self._clock = self._clock or clock_for(Run(self.model).device)
-        self._timer = Timer(self.model, self._clock)
+        self._timer = Timer(self.model, self._clock.now)
         self._stack.enter_context(self._timer.running())
         self._stack.enter_context(module_calls(self._watch))
         self.running = True

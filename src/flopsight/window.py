@@ -82,7 +82,7 @@ class StepWindow:
             self._stack.enter_context(self._recording)
             self._counted = self._marks
         else:
-            timer = Timer(self.model, self._clock)
+            timer = Timer(self.model, self._clock.now)
             self._stack.enter_context(timer.running())
             self._timed.append((self._marks, timer))
         self._stack.enter_context(self._marks.running())

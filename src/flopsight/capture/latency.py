@@ -40,7 +40,7 @@ def measure_latency(run: Run, warmup: int, repeats: int, clock: Clock | None = N
     begun = clock.now()
     for _ in range(repeats):
         plain.append(_plain(run, clock))
-        timer = Timer(run.model, clock)
+        timer = Timer(run.model, clock.now)
         with timer.running():
             walls = _plain(run, clock)
         timed.append((walls["forward"], timer.sums()))

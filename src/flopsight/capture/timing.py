@@ -1,46 +1,44 @@
-"""Where the time goes: clock marks around every module call, light enough not to change what they measure."""
+"""Where the time goes: a mark when a module is entered and one when it is left, light enough not to change what they measure."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from torch import nn
 
-from .clock import Clock
+from . import internals
 from .scope import Call, Site, Sites, module_calls
 
 
 class Timer:
-    """Host seconds by row: own and with submodules, summed over the calls of one pass."""
+    """Marks by thread: (moment, the row that runs from then on, whether it was entered)."""
 
-    def __init__(self, model: nn.Module, clock: Clock) -> None:
+    def __init__(self, model: nn.Module, now: Callable[[], Any]) -> None:
         self.sites = Sites(model)
-        self._clock = clock
+        self.makers: list[tuple[int, Site]] = []
+        """(number of the next autograd node, the row that will make it), on the thread that began."""
+        self._now = now
+        self._threads: dict[int, list[tuple[Any, Site, bool]]] = {}
         self._thread = 0
-        self._marks: list[tuple[Site, float, float]] = []
 
     @contextmanager
-    def running(self) -> Iterator[None]:
-        """Time every module call of this thread inside the block."""
-        self._thread = threading.get_ident()
-        with module_calls(self._watch):
+    def running(self, *, sequences: bool = False, everywhere: bool = False) -> Iterator[None]:
+        """Time the module calls inside the block: of this thread, or of every one that calls into the model."""
+        self._thread = threading.get_native_id()
+        watch = self._watch_everywhere if everywhere else self._watch_sequences if sequences else self._watch
+        with module_calls(watch):
             yield
 
-    def sums(self) -> dict[str, float]:
-        """Seconds by path, submodules included."""
-        totals: dict[str, float] = {}
-        for site, begin, end in self._marks:
-            totals[site.path] = totals.get(site.path, 0.0) + end - begin
-        return totals
-
     def _watch(self, plain: Call) -> Call:
-        now, mark, find, thread = self._clock.now, self._marks.append, self.sites.find, self._thread
-        ident = threading.get_ident
+        """The lightest watch: one thread, times only."""
+        now, find = self._now, self.sites.find
+        mark = self._threads.setdefault(self._thread, []).append
+        ident, thread = threading.get_ident, threading.get_ident()
         current = self.sites.outside
-        running: set[Site] = set()
 
         def timed(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
             nonlocal current
@@ -48,15 +46,82 @@ class Timer:
                 return plain(module, *args, **kwargs)
             caller = current
             current = site = find(module, caller)
-            outer = site not in running  # in a module that calls itself, the outer call's time holds the inner's
-            running.add(site)
-            begin = now()
+            mark((now(), site, True))
             try:
                 return plain(module, *args, **kwargs)
             finally:
-                if outer:
-                    mark((site, begin, now()))
-                    running.discard(site)
+                mark((now(), caller, False))
                 current = caller
 
         return timed
+
+    def _watch_sequences(self, plain: Call) -> Call:
+        """With the numbers of autograd nodes, so that backward finds its way."""
+        number, make = internals.sequence_number, self.makers.append
+        timed = self._watch(plain)
+        ident, thread = threading.get_ident, threading.get_ident()
+        current = self.sites.outside
+
+        def numbered(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
+            nonlocal current
+            if ident() != thread:
+                return plain(module, *args, **kwargs)
+            caller = current
+            current = self.sites.find(module, caller)
+            make((number(), current))
+            try:
+                return timed(module, *args, **kwargs)
+            finally:
+                make((number(), caller))
+                current = caller
+
+        return numbered
+
+    def _watch_everywhere(self, plain: Call) -> Call:
+        """Every thread that calls into the model: backward recomputes checkpoints on threads of its own."""
+        now, number = self._now, internals.sequence_number
+        current: dict[int, Site] = {}
+
+        def timed(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
+            thread = threading.get_native_id()
+            caller = current.get(thread, self.sites.outside)
+            site = current[thread] = self.sites.find(module, caller)
+            marks = self._threads.setdefault(thread, [])
+            marks.append((now(), site, True))
+            if thread == self._thread:
+                self.makers.append((number(), site))
+            try:
+                return plain(module, *args, **kwargs)
+            finally:
+                marks.append((now(), caller, False))
+                current[thread] = caller
+                if thread == self._thread:
+                    self.makers.append((number(), caller))
+
+        return timed
+
+    def marks(self) -> dict[int, list[tuple[int, str]]]:
+        """By thread: from each moment on, the path of the row that ran."""
+        return {thread: [(at, site.path) for at, site, _ in marks] for thread, marks in self._threads.items()}
+
+    def maker_paths(self) -> list[tuple[int, str]]:
+        """From each autograd number on, the path of the row that made the node."""
+        return [(number, site.path) for number, site in self.makers]
+
+    def maker(self, number: int) -> Site:
+        """The row that made the autograd node with a number."""
+        i = bisect_right(self.makers, number, key=lambda made: made[0]) - 1
+        return self.makers[i][1] if i >= 0 else self.sites.outside
+
+    def sums(self, unit: float = 1.0) -> dict[str, float]:
+        """Time by path, submodules included, in units of `unit`; a module that calls itself is timed once."""
+        totals: dict[str, float] = {}
+        open_calls: list[tuple[Any, Site]] = []
+        for at, site, entered in self._threads.get(self._thread, []):
+            if entered:
+                open_calls.append((at, site))
+                continue
+            begin, left = open_calls.pop()
+            if all(outer is not left for _, outer in open_calls):
+                totals[left.path] = totals.get(left.path, 0.0) + (at - begin) * unit
+        return totals
