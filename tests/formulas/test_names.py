@@ -4,8 +4,10 @@ import pytest
 import torch
 import torch.distributed
 import torch.nn.attention.varlen  # noqa: F401, registers its ops
+from formulas.calls import meta
 
-from flopsight.formulas import FORMULAS, known
+from flopsight.formulas import FORMULAS, find, known
+from flopsight.records import OpRecord, TensorMeta
 
 NEWER = {
     "aten._flash_attention_forward_no_dropout_inplace",
@@ -86,6 +88,42 @@ def test_core_ops_are_all_answered():
 
     assert len(core) > 150
     assert all(map(answered, core))
+
+
+def plausible(argument, rank):
+    """A value that an argument may have; tensors are cubes of the given rank."""
+    kind, cube = str(argument.type), TensorMeta((4,) * rank)
+    if "Tensor" in kind:
+        return ((cube,),) if "List[List" in kind else (cube, cube) if "List" in kind else cube
+    if argument.has_default_value() and argument.default_value is not None:
+        return meta(argument.default_value)
+    values = {"bool": True, "int": 1, "SymInt": 1, "float": 0.5, "number": 0.5, "str": "none"}
+    value = next((value for word, value in values.items() if word in kind), None)
+    return (value,) * (argument.N or 2) if "List" in kind else value
+
+
+def calls_of(name):
+    """Handmade calls of an op on tensors of several ranks."""
+    namespace, op, overload = (*name.split("."), "default")[:3]
+    schema = getattr(getattr(getattr(torch.ops, namespace), op), overload)._schema
+    facts = {"nnz": 3, "products": 3, "weight_shape": (4, 4, 4), "lengths_q": (2, 2), "lengths_k": (2, 2)}
+    for rank in range(1, 6):
+        args = {a.name: plausible(a, rank) for a in schema.arguments if not a.is_out}
+        outputs = (TensorMeta((4,) * rank),) * max(1, len(schema.returns))
+        yield OpRecord(f"{namespace}.{op}", overload, args, outputs, "other", facts)
+
+
+def test_no_formula_asks_for_an_argument_that_its_op_lacks():
+    """Ranks that do not fit may fail with ValueError; a name that does not exist fails with KeyError on every rank."""
+    asked = [name for name in all_ops() if known(".".join(name.split(".")[:2]))]
+    assert len(asked) > 2000
+    for name in asked:
+        for made in calls_of(name):
+            fn = find(made)
+            try:
+                fn and fn(made)
+            except (ValueError, IndexError):
+                continue
 
 
 @pytest.mark.parametrize("op", ["mm", "addmm_", "cat", "clone", "convolution", "_fused_adam_", "item", "copy_"])

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flopsight.formulas import price
+from flopsight.records import OpRecord
 
 size = st.integers(1, 4)
 few = settings(max_examples=15, deadline=None)
@@ -106,16 +107,28 @@ def test_low_precision_products_of_other_devices(made, macs, adds):
     assert (cost(made).macs, cost(made).flops) == (macs, 2 * macs + adds)
 
 
-def packed_convolution(**facts):
+def packed_convolution(layer, op, **facts):
     x = torch.quantize_per_tensor(torch.randn(1, 2, 8, 8), 0.1, 0, torch.quint8)
-    layer = torch.ao.nn.quantized.Conv2d(2, 4, 3)
-    made = call(lambda: layer(x), "quantized.conv2d")
-    return type(made)(made.op, made.overload, made.args, made.outputs, made.kind, facts)
+    made = call(lambda: layer(x), op)
+    return OpRecord(made.op, made.overload, made.args, made.outputs, made.kind, facts)
 
 
 def test_a_packed_convolution_needs_the_shape_of_its_weight():
-    assert cost(packed_convolution(weight_shape=(4, 2, 3, 3))).macs == 4 * 36 * 18
-    assert "the shape of the packed weight is not known" in price(packed_convolution()).why
+    layer = torch.ao.nn.quantized.Conv2d(2, 4, 3)
+
+    known = packed_convolution(layer, "quantized.conv2d", weight_shape=(4, 2, 3, 3))
+    unknown = packed_convolution(layer, "quantized.conv2d")
+
+    assert cost(known).macs == 4 * 36 * 18
+    assert "the shape of the packed weight is not known" in price(unknown).why
+
+
+def test_a_packed_transposed_convolution_slides_over_its_input():
+    layer = torch.ao.nn.quantized.ConvTranspose2d(2, 4, 3)
+
+    made = packed_convolution(layer, "quantized.conv_transpose2d", weight_shape=(2, 4, 3, 3))
+
+    assert cost(made).macs == 2 * 8 * 8 * 4 * 9
 
 
 def test_quantising_is_no_floating_point_arithmetic():
