@@ -198,3 +198,9 @@ def test_costs_of_every_phase_survive_a_cut():
     cut = to_depth(0)(rooted(module("", "Net", module("block", "Block", inner))))
 
     assert (cut.own.backward.flops, cut.own.recompute.macs, cut.own.optimizer.flops) == (5, 3, 4)
+
+
+def test_a_gap_in_the_numbers_ends_a_stack():
+    blocks = [linear(str(i), 4, 8, 8) for i in (0, 1, 3, 4)]
+
+    assert [child.name for child in fold(rooted(module("", "Net", *blocks))).children] == ["0-1", "3-4"]

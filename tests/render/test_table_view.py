@@ -3,8 +3,10 @@
 import pytest
 from profiles import lenet, module, oddities, rooted, stack
 
+from flopsight.analysis.tables import own_rows
 from flopsight.errors import InputError
 from flopsight.render import render
+from flopsight.render.table import capped
 from flopsight.tree import Cost, OpRow, Profile
 
 
@@ -41,6 +43,11 @@ def test_rows_beyond_the_limit_are_summed_in_the_last():
     assert len(shown) == 5
     assert shown[-1].startswith("(7 more)")
     assert "7 rows are summed in the last one" in text
+    everything = own_rows(lenet().root)
+    *first, last = capped(everything, 5)[0]
+    assert first == everything[:4]
+    for name in ("params", "macs", "flops", "flops_share", "latency"):
+        assert getattr(last, name) == pytest.approx(sum(getattr(row, name) for row in everything[4:]))
 
 
 def test_full_has_a_row_for_every_module_that_does_something():

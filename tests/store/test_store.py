@@ -2,7 +2,7 @@
 
 import json
 from dataclasses import replace
-from typing import get_type_hints
+from typing import get_args, get_origin, get_type_hints
 
 import pytest
 from hypothesis import given
@@ -18,19 +18,21 @@ from flopsight.tree import Coverage, Environment, Profile, Stat, Timing, Unknown
 times = st.none() | st.builds(Stat, st.lists(st.floats(0, 10), min_size=1, max_size=3).map(tuple))
 names = st.text(max_size=5)
 counts = st.dictionaries(names, st.integers(0, 9), max_size=2)
-VALUES = {
-    str: names,
-    int: st.integers(0, 9),
-    float: st.floats(0, 9),
-    bool: st.booleans(),
-    tuple[str, ...]: st.lists(names, max_size=2).map(tuple),
-}
+PLAIN = {str: names, int: st.integers(0, 9), float: st.floats(0, 9), bool: st.booleans(), type(None): st.none()}
+
+
+def values(hint):
+    """Any value of a type that a caveat's field may have."""
+    if hint in PLAIN:
+        return PLAIN[hint]
+    inner = [values(arg) for arg in get_args(hint) if arg is not ...]
+    return st.lists(*inner, max_size=2).map(tuple) if get_origin(hint) is tuple else st.one_of(inner)
 
 
 def doubts():
     """Every kind of caveat, its fields filled by their types."""
     return st.one_of(
-        st.builds(kind, **{name: VALUES[hint] for name, hint in get_type_hints(kind).items()})
+        st.builds(kind, **{name: values(hint) for name, hint in get_type_hints(kind).items()})
         for kind in caveats.all_kinds().values()
     )
 
