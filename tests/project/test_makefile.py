@@ -1,0 +1,61 @@
+"""What `make` would do: every install is pinned, CI runs everything, and each lane can be run by name."""
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent.parent
+LANES = sorted(path.parent.name for path in ROOT.glob("tests/lanes/*/requirements.txt"))
+
+
+def would_run(*targets):
+    """The commands of a target as if nothing had been installed yet."""
+    told = subprocess.run(["make", "--dry-run", "--always-make", *targets], cwd=ROOT, capture_output=True, text=True)
+    assert told.returncode == 0, told.stderr
+    return told.stdout
+
+
+@pytest.mark.parametrize("target", ["demo", "test", "lint", "bench", *(f"lane-{name}" for name in LANES)])
+def test_every_install_is_held_by_the_constraints(target):
+    installs = [line for line in would_run(target).splitlines() if "pip install" in line]
+
+    assert installs
+    assert all("-c constraints.txt" in line for line in installs)
+
+
+def test_a_lanes_own_installs_cannot_replace_torch():
+    for script in ROOT.glob("tests/lanes/*/install.sh"):
+        for line in re.findall(r".*pip install.*", script.read_text()):
+            assert "--no-deps" in line or "-c constraints.txt" in line, (script, line)
+
+
+def test_the_constraints_pin_torch():
+    assert re.search(r"^torch==[\d.]+$", (ROOT / "constraints.txt").read_text(), re.MULTILINE)
+
+
+def test_demo_makes_an_environment_and_runs_the_demo():
+    commands = would_run("demo")
+
+    assert "-m venv .venv" in commands
+    assert ".venv/bin/flopsight demo" in commands
+
+
+def test_lanes_runs_every_lane_and_goes_on_after_a_failure():
+    commands = would_run("lanes")
+
+    assert "--keep-going" in commands
+    assert all(f"lane-{name}" in commands for name in LANES)
+
+
+def test_ci_runs_style_tests_and_lanes():
+    script = ROOT / ".ci" / "run"
+
+    assert os.access(script, os.X_OK)
+    assert [line for line in script.read_text().splitlines() if line.startswith("make")] == [
+        "make lint",
+        "make test",
+        "make lanes",
+    ]
