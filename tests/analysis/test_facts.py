@@ -7,6 +7,7 @@ from profiles import lenet, module, oddities, rooted, stack
 from seed_times import seed, tids_rows
 
 from flopsight.analysis.facts import facts, pass_bytes
+from flopsight.records import OUTSIDE
 from flopsight.tree import Cost, Profile, Stat, Timing, Whole
 
 
@@ -50,6 +51,12 @@ def test_the_pass_size_counts_every_call_of_a_layer_with_parameters():
     unused = module("c", "Linear", params=(4,), calls=0)
 
     assert pass_bytes(rooted(module("", "Net", layer, free, unused))) == 2 * 3 * 2 * 8 * 4
+
+
+def test_a_model_of_one_layer_is_a_leaf_though_a_loss_ran_beside_it():
+    root = rooted(module("", "Linear", module(OUTSIDE, "", flops=3), params=(4,), gives=(2, 8)))
+
+    assert pass_bytes(root) == 2 * 2 * 8 * 4
 
 
 def test_trainable_and_frozen_parameters_are_told_apart():

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from .. import units
 from ..tree import Node, Profile, Stat
+from .tables import modules
 from .utilization import achieved
 
 
@@ -27,11 +28,8 @@ def facts(profile: Profile) -> list[list[Fact]]:
 
 def pass_bytes(root: Node) -> int:
     """What torchinfo calls the forward/backward pass size: outputs of leaves with parameters, and their gradients."""
-    return 2 * sum(
-        node.output_bytes * max(node.calls, 1)
-        for node in root.walk()
-        if not node.children and node.params and node.called
-    )
+    leaves = (node for node in root.walk() if node.params and node.called and not modules(node.children))
+    return 2 * sum(node.output_bytes * max(node.calls, 1) for node in leaves)
 
 
 def _parameters(profile: Profile) -> list[Fact]:
