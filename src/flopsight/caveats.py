@@ -151,6 +151,50 @@ class Distorted(Caveat):
 
 
 @dataclass(frozen=True)
+class HostTimes(Caveat):
+    """On a device, module times are those of the host, because kernel times could not be had."""
+
+    why: str
+
+    def __str__(self) -> str:
+        """Why, and what the times are worth."""
+        return f"Module times are the host's, not the device's: {self.why}. They say when work was handed over, not when it ran."
+
+
+@dataclass(frozen=True)
+class NotSplit(Caveat):
+    """One step on a device was timed as a whole."""
+
+    def __str__(self) -> str:
+        """Why, and how to get the rest."""
+        return (
+            "A single step on a device cannot be split by module without slowing it, so only the whole is timed. "
+            "flopsight.profile(model, ...) and step_profiler with three steps or more give the time of every module."
+        )
+
+
+@dataclass(frozen=True)
+class CompiledWhole(Caveat):
+    """A compiled model runs as one piece."""
+
+    def __str__(self) -> str:
+        """What is timed and what is counted."""
+        return "The compiled model is timed as a whole: its modules are fused. Costs are counted on the eager model."
+
+
+@dataclass(frozen=True)
+class UnplacedKernels(Caveat):
+    """Some device work could not be traced back to a module."""
+
+    seconds: float
+    names: tuple[str, ...]
+
+    def __str__(self) -> str:
+        """How much and which."""
+        return f"{self.seconds * 1e6:.0f} us of device work belongs to no module that we could find: {', '.join(self.names[:3])}."
+
+
+@dataclass(frozen=True)
 class BusyMachine(Caveat):
     """Repeated plain runs disagree."""
 

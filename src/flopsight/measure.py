@@ -103,7 +103,7 @@ def profiled(
         return result
     with kept(run):
         timed = measure_latency(run, warmup=max(0, warmup - 1), repeats=repeats)
-    seen.latencies, seen.backward_latencies = timed.forward, timed.backward
+    seen.latencies, seen.backward_latencies, seen.host_latencies = timed.forward, timed.backward, timed.host
     root, _, _ = build(seen)
     return replace(result, root=root, timing=timed.timing, caveats=(*result.caveats, *timed.caveats))
 

@@ -42,12 +42,6 @@ def kept(run: Run) -> Iterator[None]:
         yield
 
 
-def plain_model(model: nn.Module) -> nn.Module:
-    """The model itself, without the wrapper that torch.compile puts around it."""
-    inner = getattr(model, "_orig_mod", model)
-    return inner if isinstance(inner, nn.Module) else model
-
-
 @dataclass(frozen=True)
 class Options:
     """How a run is to be watched."""
@@ -77,7 +71,7 @@ class Recording:
     def __init__(self, model: nn.Module | None = None, **options: Any) -> None:
         if model is not None and not isinstance(model, nn.Module):
             raise InputError(f"The model must be a torch.nn.Module, not {type(model).__name__}.")
-        self._model = None if model is None else plain_model(model)
+        self._model = None if model is None else Run(model).plain_model
         self._options = Options(**options)
         self._counter: Counter | None = None
         self._made: tuple[Profile, Observed] | None = None

@@ -80,7 +80,7 @@ def _encode(value: Any) -> Any:
 
 
 @cache
-def _hints(kind: type) -> dict[str, Any]:
+def _hints(kind: Any) -> dict[str, Any]:
     return get_type_hints(kind, vars(tree) | vars(caveats))
 
 
@@ -98,7 +98,7 @@ def _decode(hint: Any, value: Any) -> Any:
     if hint is Caveat:
         return _decode_caveat(dict(value))
     if is_dataclass(hint):
-        hints = _hints(hint)  # type: ignore[arg-type]
+        hints = _hints(hint)
         return hint(**{key: _decode(hints[key], item) for key, item in value.items()})  # type: ignore[operator]
     return float(value) if hint is float else value
 
@@ -108,5 +108,5 @@ def _decode_caveat(page: dict[str, Any]) -> Caveat:
     kind = caveats.all_kinds().get(name)
     if kind is None:
         return caveats.Note(f"{name}: {page}")
-    hints = _hints(kind)
+    hints = _hints(kind)  # type: ignore[arg-type]
     return kind(**{key: _decode(hints[key], item) for key, item in page.items()})

@@ -126,7 +126,10 @@ class Node:
     output_bytes: int = 0
     latency: float | None = None
     """Seconds of forward, submodules included; for a container that is never called, its children's sum."""
+    """On a device, the time of its kernels."""
     backward_latency: float | None = None
+    host_latency: float | None = None
+    """On a device, the time the host took to hand the work over."""
     own_activation_bytes: int = 0
     """Storages that this module itself saved for backward; each storage is counted once, for the first who saved it."""
     allocated_bytes: int | None = None
@@ -275,6 +278,10 @@ class Timing:
     data_wait: Stat | None = None
     distortion: float | None = None
     """Timed wall over plain wall: how much the per-module marks slowed the run."""
+    busy: float | None = None
+    """Seconds that the device computed during one forward; the rest of the wall it waited for the host."""
+    backward_busy: float | None = None
+    """The same for one backward."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,9 +23,9 @@ from .capture.scope import Call, module_calls
 from .capture.state import kept_rng
 from .capture.timing import Timer
 from .capture.twin import NoTwinError, make_twin, on_meta
-from .caveats import Caveat, CountedLive, TwinWithoutAutocast
+from .caveats import Caveat, CountedLive, NotSplit, TwinWithoutAutocast
 from .errors import InputError, StateError
-from .session import Ignored, Options, finished, make_counter, plain_model
+from .session import Ignored, Options, finished, make_counter
 from .tree import Profile, Stat, Timing
 
 
@@ -35,11 +35,12 @@ class Watch:
     def __init__(self, model: nn.Module, clock: Clock | None = None) -> None:
         if not isinstance(model, nn.Module):
             raise InputError(f"The model must be a torch.nn.Module, not {type(model).__name__}.")
-        self.model = plain_model(model)
+        self.model = Run(model).plain_model
         self.running = False
         self._clock = clock
         self._stack = ExitStack()
         self._ignored: Ignored | None = None
+        self._timer: Timer | None = None
         self._reset()
 
     def start(self, ignored: Ignored | None = None) -> None:
@@ -48,9 +49,13 @@ class Watch:
         self._reset()
         self._ignored = ignored
         self._thread = threading.get_ident()
-        self._clock = self._clock or clock_for(Run(self.model).device)
-        self._timer = Timer(self.model, self._clock.now)
-        self._stack.enter_context(self._timer.running())
+        device = Run(self.model).device
+        self._clock = self._clock or clock_for(device)
+        # On a device the host's marks would say when work is handed over, and slow a model that waits for the host.
+        self._by_module = device.type in ("cpu", "meta")
+        self._timer = timer = Timer(self.model, self._clock.now)
+        if self._by_module:
+            self._stack.enter_context(timer.running())
         self._stack.enter_context(module_calls(self._watch))
         self.running = True
 
@@ -61,7 +66,8 @@ class Watch:
 
     def _reset(self) -> None:
         self._thread = 0
-        self._timer: Timer | None = None
+        self._by_module = True
+        self._timer = None
         self._twin: nn.Module | None = None
         self._seen: Counter | None = None
         self._why_live = ""
@@ -145,8 +151,10 @@ class Watch:
         """What was seen so far."""
         if self._seen is None or self._timer is None:
             raise StateError("Nothing was profiled: call start_profile(), run the model, then ask for its numbers.")
-        options = Options(run=self._first, ignored=self._ignored, latencies=self._timer.sums())
+        latencies = self._timer.sums() if self._by_module else {"": self._seconds}
+        options = Options(run=self._first, ignored=self._ignored, latencies=latencies)
         result, _ = finished(self._seen, options)
         doubts: list[Caveat] = [CountedLive(self._why_live)] if self._why_live else []
         doubts += [TwinWithoutAutocast()] if self._autocast else []
+        doubts += [] if self._by_module else [NotSplit()]
         return replace(result, timing=Timing(forward=Stat((self._seconds,))), caveats=(*result.caveats, *doubts))

@@ -15,8 +15,11 @@ from .capture.phases import PhaseMarks
 from .capture.timing import Timer
 from .caveats import Caveat, CountedLive, ShapesChanged, Window
 from .errors import InputError, StateError
-from .session import Recording, plain_model
+from .session import Recording
 from .tree import Profile, Stat, Timing
+
+
+PHASES = ("forward", "backward", "optimizer")
 
 
 class StepWindow:
@@ -38,7 +41,7 @@ class StepWindow:
         self.steps = tuple(steps)
         if not self.steps or list(self.steps) != list(range(self.steps[0], self.steps[-1] + 1)) or self.steps[0] < 0:
             raise InputError(f"steps must be consecutive and not negative, like range(2, 7), not {list(self.steps)}.")
-        self.model = plain_model(model)
+        self.model = Run(model).plain_model
         self.optimizer = optimizer
         self.current = 0
         self._clock = clock or clock_for(Run(model).device)
@@ -144,16 +147,21 @@ class StepWindow:
             counted = self._counted
             if counted is None or counted.bounds is None:
                 return Timing(), {}
-            return Timing(**{name: Stat((counted.seconds(name),)) for name in ("forward", "backward", "optimizer")}), {}
+            return _phases({name: Stat((counted.seconds(name),)) for name in PHASES}), {}
         marks = [marks for marks, _ in self._timed]
-        phases = {name: Stat(tuple(one.seconds(name) for one in marks)) for name in ("forward", "backward", "optimizer")}
-        ran = {name: stat for name, stat in phases.items() if any(stat.samples)}
+        ran = _phases({name: Stat(tuple(one.seconds(name) for one in marks)) for name in PHASES})
         steps = [self._clock.seconds(*one.bounds) for one in marks if one.bounds is not None]
         middle = sorted(range(len(marks)), key=lambda i: self._ends[i])[(len(marks) - 1) // 2]
-        timing = Timing(
-            **ran, step=Stat(tuple(steps)), iteration=Stat(tuple(self._ends)), data_wait=Stat(tuple(self._waits))
+        timing = replace(
+            ran, step=Stat(tuple(steps)), iteration=Stat(tuple(self._ends)), data_wait=Stat(tuple(self._waits))
         )
         return timing, self._timed[middle][1].sums()
+
+
+def _phases(stats: dict[str, Stat]) -> Timing:
+    """The times of the phases that ran at all."""
+    ran = {name: stat for name, stat in stats.items() if any(stat.samples)}
+    return Timing(forward=ran.get("forward"), backward=ran.get("backward"), optimizer=ran.get("optimizer"))
 
 
 def step_profiler(

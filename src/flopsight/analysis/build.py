@@ -28,6 +28,7 @@ class Observed:
     views: Mapping[str, int] = field(default_factory=dict)
     latencies: Mapping[str, float] = field(default_factory=dict)
     backward_latencies: Mapping[str, float] = field(default_factory=dict)
+    host_latencies: Mapping[str, float] = field(default_factory=dict)
     saved_bytes: Mapping[str, int] = field(default_factory=dict)
     allocated_bytes: Mapping[str, int] = field(default_factory=dict)
     ignored: Callable[[ModuleRow], bool] = lambda _row: False
@@ -61,6 +62,7 @@ def build(seen: Observed) -> tuple[Node, Coverage, tuple[Caveat, ...]]:
             output_bytes=sum(meta.nbytes for meta in call.outputs),
             latency=_latency(row.path, seen.latencies, [child.latency for child in children]),
             backward_latency=_latency(row.path, seen.backward_latencies, [c.backward_latency for c in children]),
+            host_latency=seen.host_latencies.get(row.path),
             own_activation_bytes=0 if ignored else seen.saved_bytes.get(row.path, 0),
             allocated_bytes=seen.allocated_bytes.get(row.path),
             extra_repr=row.extra_repr,

@@ -41,7 +41,7 @@ class Counter(TorchDispatchMode):
         saved: Saved | None = None,
         live: Live | None = None,
     ) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.sites = Sites(model)
         self.places: Places | None = None
         self.direct_forwards: set[str] = set()
@@ -75,7 +75,7 @@ class Counter(TorchDispatchMode):
             self._stack.enter_context(optimizer_steps(self._begin_step, self._end_step))
             if self.saved is not None:
                 self._stack.enter_context(self.saved.watching(self._saver))
-        super().__enter__()
+        super().__enter__()  # type: ignore[no-untyped-call]
         return self
 
     def __exit__(self, *problem: object) -> None:

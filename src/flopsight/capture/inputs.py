@@ -31,11 +31,15 @@ class Run:
         call = self.model if self.method == "__call__" else getattr(self.model, self.method)
         return call(*self.args, **(self.kwargs or {}))
 
-    def backward(self, output: Any) -> None:
-        """Loss and its gradients."""
+    def loss_of(self, output: Any) -> torch.Tensor:
+        """The user's loss, or the default one."""
         loss = self.loss(output) if self.loss is not None else default_loss(output)
         check_loss(loss)
-        loss.backward()
+        return loss
+
+    def backward(self, output: Any) -> None:
+        """Loss and its gradients."""
+        self.loss_of(output).backward()
 
     def update(self) -> None:
         """The optimizer's step, where there is one."""
@@ -53,9 +57,20 @@ class Run:
         return output
 
     @property
+    def plain_model(self) -> nn.Module:
+        """The model itself, without the wrapper that torch.compile puts around it."""
+        inner = getattr(self.model, "_orig_mod", self.model)
+        return inner if isinstance(inner, nn.Module) else self.model
+
+    @property
+    def compiled(self) -> bool:
+        """Whether torch.compile runs the model as one piece."""
+        return self.plain_model is not self.model or getattr(self.model, "_compiled_call_impl", None) is not None
+
+    @property
     def device(self) -> torch.device:
         """Where the model's first parameter, or else its first input, is."""
-        found = next(iter(self.model.parameters()), None)
+        found: torch.Tensor | None = next(iter(self.model.parameters()), None)
         if found is None:
             found = next(tensors_in((self.args, self.kwargs or {})), None)
         return found.device if found is not None else torch.device("cpu")

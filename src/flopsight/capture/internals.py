@@ -7,7 +7,10 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
+from torch._C._autograd import DeviceType
 from torch.utils._python_dispatch import _disable_current_modes, is_traceable_wrapper_subclass
+
+__all__ = ["DeviceType"]
 
 graph_task: Callable[[], int] = torch._C._current_graph_task_id
 """The running backward's number, -1 outside backward."""
@@ -33,7 +36,8 @@ def has_storage(tensor: torch.Tensor) -> bool:
 
 def storage_key(tensor: torch.Tensor) -> int:
     """What two tensors share exactly when they share memory, on meta too."""
-    return tensor.untyped_storage()._cdata
+    key: int = tensor.untyped_storage()._cdata
+    return key
 
 
 def node_sequence(node: Any) -> int:
@@ -69,7 +73,7 @@ def saved_hooks_owner() -> str:
 @contextmanager
 def same_version(tensor: torch.Tensor) -> Iterator[None]:
     """Write into a tensor without autograd noticing: for putting back the very values it had."""
-    with torch.autograd._unsafe_preserve_version_counter(tensor):
+    with torch.autograd.grad_mode._unsafe_preserve_version_counter(tensor):
         yield
 
 
@@ -80,7 +84,7 @@ def python_body(func: Any) -> Callable[..., Any] | None:
     definition = OPDEFS.get(func._schema.name)
     if definition is None:
         return None
-    bodies = definition._backend_fns
+    bodies: dict[str | None, Callable[..., Any]] = definition._backend_fns
     return bodies.get(None) or bodies.get("cpu") or definition._init_fn
 
 

@@ -1,15 +1,23 @@
-"""How long it takes without us: plain runs, and timed runs between them that say where the time goes."""
+"""How long it takes without us: plain runs, and between them timed runs that say where the time goes."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import median
+from time import time_ns
 
-from ..caveats import BusyMachine, Caveat, Distorted
+import torch
+
+from ..caveats import BusyMachine, Caveat, CompiledWhole, Distorted, HostTimes, UnplacedKernels
+from ..records import BACKWARD, FORWARD, RECOMPUTE
 from ..tree import Stat, Timing
+from .backward import NodeTimes
 from .clock import Clock, clock_for
 from .inputs import Run
+from .kernels import DeviceTime, Marks, place_kernels, with_children
+from .kineto import NoDeviceTrace, device_trace
+from .ownership import optimizer_steps
 from .timing import Timer
 
 TIME_BUDGET = 60.0
@@ -18,16 +26,30 @@ FEWEST = 2
 """Repeats that are made whatever they cost, so that a first slow one can be told from the rest."""
 QUIET = 0.05
 """Spread or distortion above which a profile says so."""
+TRACES = 3
+"""Runs under the device's tracer; the middle one is shown."""
+
+Rows = Mapping[str, float]
 
 
 @dataclass(frozen=True)
 class Latencies:
     """Wall times of the whole, seconds by row, and what is doubtful about them."""
 
-    timing: Timing = Timing()
-    forward: Mapping[str, float] = field(default_factory=dict)
-    backward: Mapping[str, float] = field(default_factory=dict)
+    timing: Timing = field(default_factory=Timing)
+    forward: Rows = field(default_factory=dict)
+    backward: Rows = field(default_factory=dict)
+    host: Rows = field(default_factory=dict)
     caveats: tuple[Caveat, ...] = ()
+
+
+@dataclass(frozen=True)
+class HostPass:
+    """One run with marks: its forward's wall time, and the host's seconds by row."""
+
+    wall: float
+    forward: Rows
+    backward: Rows = field(default_factory=dict)
 
 
 def measure_latency(run: Run, warmup: int, repeats: int, clock: Clock | None = None) -> Latencies:
@@ -36,45 +58,112 @@ def measure_latency(run: Run, warmup: int, repeats: int, clock: Clock | None = N
     for _ in range(warmup):
         run.step()
     plain: list[dict[str, float]] = []
-    timed: list[tuple[float, Mapping[str, float]]] = []
+    timed: list[HostPass] = []
     begun = clock.now()
     for _ in range(repeats):
-        plain.append(_plain(run, clock))
-        timer = Timer(run.model, clock.now)
-        with timer.running():
-            walls = _plain(run, clock)
-        timed.append((walls["forward"], timer.sums()))
+        plain.append(plain_pass(run, clock))
+        timed.append(host_pass(run, clock))
         if len(plain) >= FEWEST and clock.now() - begun > TIME_BUDGET:
             break
-    forward = Stat(tuple(walls["forward"] for walls in plain))
-    distortion = median(wall for wall, _ in timed) / forward.median if forward.median else None
-    stats = {name: Stat(tuple(walls[name] for walls in plain)) for name in plain[0]}
+    timing = Timing()
+    for name in plain[0]:
+        timing = replace(timing, **{name: Stat(tuple(walls[name] for walls in plain))})  # type: ignore[arg-type]
+    forward = timing.forward
+    assert forward is not None
+    distortion = median(one.wall for one in timed) / forward.median if forward.median else None
     # One whole pass, the median one: its rows add up, which medians by row would not.
-    rows = sorted(timed, key=lambda one: one[0])[(len(timed) - 1) // 2][1]
-    return Latencies(Timing(**stats, distortion=distortion), rows, caveats=tuple(_doubts(forward, distortion)))
+    host = sorted(timed, key=lambda one: one.wall)[(len(timed) - 1) // 2]
+    found = Latencies(
+        replace(timing, distortion=distortion), host.forward, host.backward, caveats=tuple(_doubts(forward, distortion))
+    )
+    if run.compiled:
+        return replace(found, forward={"": forward.median}, caveats=(*found.caveats, CompiledWhole()))
+    return found if run.device.type in ("cpu", "meta") else _with_device_time(run, found)
 
 
-def _plain(run: Run, clock: Clock) -> dict[str, float]:
-    """One run, its parts timed from outside."""
-    clock.wait()
-    begin = clock.now()
+def plain_pass(run: Run, clock: Clock) -> dict[str, float]:
+    """One run with nothing attached, its parts timed from outside."""
     if not run.train:
+        clock.wait()
+        begin = clock.now()
         run.forward()
         clock.wait()
         return {"forward": clock.now() - begin}
     run.model.zero_grad(set_to_none=True)
+    clock.wait()
     marks = [clock.now()]
     output = run.forward()
-    for part in (lambda: run.backward(output), run.update):
-        clock.wait()
-        marks.append(clock.now())
-        part()
     clock.wait()
     marks.append(clock.now())
-    walls = {"forward": marks[1] - marks[0], "backward": marks[2] - marks[1]}
-    if run.optimizer is not None:
-        walls["optimizer"] = marks[3] - marks[2]
-    return walls | {"step": marks[3] - marks[0]}
+    run.backward(output)
+    clock.wait()
+    marks.append(clock.now())
+    run.update()
+    clock.wait()
+    marks.append(clock.now())
+    walls = {"forward": marks[1] - marks[0], "backward": marks[2] - marks[1], "step": marks[3] - marks[0]}
+    return walls | ({"optimizer": marks[3] - marks[2]} if run.optimizer is not None else {})
+
+
+def host_pass(run: Run, clock: Clock) -> HostPass:
+    """One run with marks around every module call and, in training, every autograd node."""
+    timer = Timer(run.plain_model, clock.now)
+    if run.train:
+        run.model.zero_grad(set_to_none=True)
+    clock.wait()
+    begin = clock.now()
+    with timer.running(sequences=run.train):
+        output = run.forward()
+    clock.wait()
+    wall = clock.now() - begin
+    if not run.train:
+        return HostPass(wall, timer.sums())
+    loss = run.loss_of(output)
+    nodes = NodeTimes(loss, timer, clock.now)
+    loss.backward()
+    run.update()
+    return HostPass(wall, timer.sums(), with_children(nodes.by_row(), ()))
+
+
+def _with_device_time(run: Run, found: Latencies) -> Latencies:
+    """Kernel times by module in place of the host's, where the device's tracer works."""
+    try:
+        traces = sorted((traced_pass(run)[0] for _ in range(TRACES)), key=lambda one: one.busy)
+    except NoDeviceTrace as problem:
+        return replace(found, caveats=(*found.caveats, HostTimes(str(problem))))
+    device = traces[len(traces) // 2]
+    forward = device.rows(FORWARD)
+    backward = dict(device.rows(BACKWARD))
+    for path, seconds in device.rows(RECOMPUTE).items():
+        backward[path] = backward.get(path, 0.0) + seconds
+    timing = replace(
+        found.timing, busy=sum(forward.values()), backward_busy=sum(backward.values()) if run.train else None
+    )
+    doubts = found.caveats
+    if device.unplaced:
+        doubts = (*doubts, UnplacedKernels(sum(device.unplaced.values()), tuple(device.unplaced)))
+    return Latencies(
+        timing,
+        with_children(forward, found.forward),
+        with_children(backward, ()) if run.train else {},
+        found.forward,
+        doubts,
+    )
+
+
+def traced_pass(run: Run) -> tuple[DeviceTime, Marks, list[object]]:
+    """One run under the device's tracer, with marks on every thread; its device time by row."""
+    timer = Timer(run.plain_model, time_ns)
+    spans: list[list[int]] = []
+    with (
+        optimizer_steps(lambda _optimizer: spans.append([time_ns(), 0]), lambda: spans[-1].__setitem__(1, time_ns())),
+        timer.running(everywhere=True),
+        device_trace(run.device, ops=run.train) as trace,
+    ):
+        run.step()
+        torch.accelerator.synchronize(run.device)
+    marks = Marks(timer.marks(), timer.maker_paths(), tuple((begin, end) for begin, end in spans))
+    return place_kernels(trace.events, marks), marks, list(trace.events)
 
 
 def _doubts(forward: Stat, distortion: float | None) -> list[Caveat]:

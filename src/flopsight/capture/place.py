@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from bisect import bisect_right
+from collections.abc import Iterator
 from types import CodeType, FrameType
 from typing import Any
 
@@ -117,7 +118,7 @@ class Places:
             place.mark(owner)
             self.direct_forwards.add(owner.path)
 
-    def _frames(self) -> Any:
+    def _frames(self) -> Iterator[FrameType]:
         """The Python frames above us, up to the module call that we are in."""
         frame: FrameType | None = sys._getframe(2)
         for _ in range(FARTHEST):

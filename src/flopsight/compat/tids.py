@@ -11,6 +11,7 @@ from .flops_profiler import FlopsProfiler, write
 class TIDSProfile(str):
     """The printed tree; `profile` holds the numbers behind it."""
 
+    __slots__ = ("profile",)
     profile: Profile
 
 
