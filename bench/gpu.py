@@ -1,0 +1,228 @@
+"""What we report against the truth on a GPU: latency, kernels by module, memory. Needs a GPU, transformers, torchvision.
+
+    python bench/gpu.py            # all sections
+    python bench/gpu.py latency    # one of: latency, kernels, memory, events
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import sys
+import time
+from dataclasses import asdict
+from pathlib import Path
+from statistics import median
+
+import torch
+from torch import nn
+
+import flopsight
+from flopsight.capture.inputs import Run
+from flopsight.capture.latency import traced_pass
+
+BF16 = torch.bfloat16
+SHOTS = 20
+
+
+def bert_large():
+    from transformers import BertConfig, BertModel
+
+    config = BertConfig(hidden_size=1024, num_hidden_layers=24, num_attention_heads=16, intermediate_size=4096)
+    return BertModel(config), {"input_ids": torch.randint(0, 1000, (80, 128), device="cuda")}
+
+
+def gpt2():
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    return GPT2LMHeadModel(GPT2Config(use_cache=False)), {"input_ids": torch.randint(0, 1000, (1, 128), device="cuda")}
+
+
+def llama3_8b():
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    config = LlamaConfig(
+        hidden_size=4096, intermediate_size=14336, num_hidden_layers=32, num_attention_heads=32, num_key_value_heads=8,
+        vocab_size=128256, use_cache=False,
+    )  # fmt: skip
+    return LlamaForCausalLM(config), {"input_ids": torch.randint(0, 1000, (1, 4096), device="cuda")}
+
+
+def resnet50(batch):
+    def make():
+        import torchvision
+
+        images = torch.randn(batch, 3, 224, 224, device="cuda", dtype=BF16)
+        return torchvision.models.resnet50(), {"x": images}
+
+    return make
+
+
+MODELS = {
+    "BERT-large b80x128": bert_large,
+    "GPT-2 b1x128": gpt2,
+    "Llama-3-8B b1x4096": llama3_8b,
+    "ResNet-50 b256": resnet50(256),
+    "ResNet-50 b1": resnet50(1),
+}
+
+
+def built(make):
+    """A model on the GPU in bf16, without passing through host memory twice."""
+    torch.manual_seed(0)
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(BF16)
+    try:
+        with torch.device("cuda"):
+            model, kwargs = make()
+    finally:
+        torch.set_default_dtype(before)
+    return model.to("cuda", BF16).eval(), kwargs
+
+
+def wall(run):
+    torch.cuda.synchronize()
+    begin = time.perf_counter()
+    run()
+    torch.cuda.synchronize()
+    return time.perf_counter() - begin
+
+
+def latency():
+    """Reported over true latency: profile(), then the one-shot profiler with the truth taken between shots."""
+    print(f"{'model':22} {'true ms':>9} {'profile':>8} {'one-shot':>9} {'kernels/busy':>13} {'unplaced':>9} {'cost':>16}")
+    for name, make in MODELS.items():
+        model, kwargs = built(make)
+        with torch.no_grad():
+            forward = lambda: model(**kwargs)  # noqa: E731, B023
+            for _ in range(5):
+                forward()
+            before = [wall(forward) for _ in range(10)]
+            begin = time.perf_counter()
+            profile = flopsight.profile(model, kwargs=kwargs, repeats=10)
+            cost = time.perf_counter() - begin
+            truth = median(before + [wall(forward) for _ in range(10)])
+            shots, beside = [], []
+            for _ in range(SHOTS):
+                profiler = flopsight.FlopsProfiler(model)
+                profiler.start_profile()
+                forward()
+                profiler.stop_profile()
+                shots.append(profiler.get_total_duration())
+                beside.append(wall(forward))
+            device, _, _ = traced_pass(Run(model, kwargs=kwargs))
+        placed = sum(device.by_row.values()) / device.busy
+        budget = 15 * truth + 20 * truth + 5
+        print(
+            f"{name:22} {truth * 1e3:9.2f} {profile.latency / truth:8.3f} {median(shots) / median(beside):9.3f} "
+            f"{placed:13.5f} {len(device.unplaced):9d} {cost:6.1f} s of {budget:5.1f}"
+        )
+        del model, kwargs, forward, profiler, profile
+        gc.collect()
+        torch.cuda.empty_cache()
+
+
+class Block(nn.Module):
+    def __init__(self, width, heads):
+        super().__init__()
+        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+        self.heads = heads
+
+    def forward(self, x):
+        batch, length, width = x.shape
+        q, k, v = self.qkv(self.norm1(x)).view(batch, length, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
+        mixed = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + self.out(mixed.transpose(1, 2).reshape(batch, length, width))
+        return x + self.down(nn.functional.gelu(self.up(self.norm2(x))))
+
+
+def transformer(layers, width, heads):
+    return nn.Sequential(*(Block(width, heads) for _ in range(layers)))
+
+
+def training_cases():
+    yield "transformer 1.2B b4x1024", transformer(24, 2048, 16).to("cuda", BF16), torch.randn(4, 1024, 2048, device="cuda", dtype=BF16)
+    import torchvision
+
+    yield "ResNet-50 b64", torchvision.models.resnet50().to("cuda"), torch.randn(64, 3, 224, 224, device="cuda")
+
+
+def kernels():
+    """Backward: the share of its kernels that land in a module."""
+    for name, model, x in training_cases():
+        run = Run(model, (x,), train=True)
+        run.step()
+        device, _, _ = traced_pass(run)
+        backward = device.rows("backward")
+        inside = sum(seconds for path, seconds in backward.items() if path != "<outside>")
+        print(
+            f"{name:26} busy {device.busy * 1e3:8.2f} ms, placed {sum(device.by_row.values()) / device.busy:.5f}, "
+            f"backward in modules {inside / sum(backward.values()):.4f}, unplaced {dict(device.unplaced)}"
+        )
+        profile = flopsight.profile(model, (x,), train=True, repeats=5)
+        print(
+            f"{'':26} forward {profile.timing.forward.median * 1e3:.2f} ms (busy {profile.timing.busy * 1e3:.2f}), backward "
+            f"{profile.timing.backward.median * 1e3:.2f} ms (busy {profile.timing.backward_busy * 1e3:.2f}), mfu {profile.mfu}"
+        )
+        model.zero_grad()
+        torch.cuda.empty_cache()
+
+
+def memory():
+    """Saved bytes and peak against the allocator."""
+    for name, model, x in training_cases():
+        optimizer = torch.optim.AdamW(model.parameters())
+        model(x).float().sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        gc.collect()
+        torch.cuda.synchronize()
+        base = torch.cuda.memory_allocated()
+        out = model(x)
+        saved = torch.cuda.memory_allocated() - base - out.untyped_storage().nbytes()
+        loss = out.float().sum()
+        del out
+        torch.cuda.reset_peak_memory_stats()
+        loss.backward()
+        optimizer.step()
+        torch.cuda.synchronize()
+        peak = torch.cuda.max_memory_allocated()
+        del loss
+        optimizer.zero_grad()
+        for on in ("real", "meta"):
+            counted = flopsight.count(model, (x,), train=True, optimizer=optimizer, loss=lambda o: o.float().sum(), on=on)
+            print(
+                f"{name:26} {on}: saved {counted.activation_bytes / saved:.4f} of {saved / 1e6:.1f} MB, "
+                f"peak {counted.peak_bytes / peak:.4f} of {peak / 1e6:.1f} MB {[str(c) for c in counted.caveats]}"
+            )
+        del optimizer, counted
+        gc.collect()
+        torch.cuda.empty_cache()
+
+
+def events(path="out/h200_events.json"):
+    """Save a small event stream, so that machines without a GPU can test how kernels find their modules."""
+    model = transformer(2, 64, 4).to("cuda", BF16)
+    x = torch.randn(2, 16, 64, device="cuda", dtype=BF16)
+    run = Run(model, (x,), train=True, optimizer=torch.optim.AdamW(model.parameters(), foreach=True))
+    for _ in range(3):
+        run.step()
+    _, marks, found = traced_pass(run)
+    keep = [event for event in found if event.device or event.correlation or event.name.startswith("autograd::")]
+    page = {"marks": asdict(marks), "events": [list(asdict(event).values()) for event in keep]}
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    Path(path).write_text(json.dumps(page, separators=(",", ":")))
+    print(f"{len(keep)} events in {path}")
+
+
+SECTIONS = {"latency": latency, "kernels": kernels, "memory": memory, "events": events}
+
+if __name__ == "__main__":
+    if not torch.cuda.is_available():
+        sys.exit("bench/gpu.py needs a CUDA device.")
+    print(torch.cuda.get_device_name(), "torch", torch.__version__)
+    for section in sys.argv[1:] or SECTIONS:
+        print(f"\n== {section}: {SECTIONS[section].__doc__.splitlines()[0]}")
+        SECTIONS[section]()
