@@ -397,13 +397,17 @@ def test_the_block_on_torch_works():
     assert "torch was imported" in done.stderr
 
 
-def test_a_closed_pipe_is_no_error(saved):
+@pytest.mark.parametrize("format", ["tree", "deepspeed"])
+def test_a_closed_pipe_is_no_error(saved, format):
     """Nobody reads: the read end is closed before we write."""
     read, write = os.pipe()
     os.close(read)
 
     done = subprocess.run(
-        [sys.executable, "-m", "flopsight", "show", saved], stdout=write, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-m", "flopsight", "show", saved, "-f", format],
+        stdout=write,
+        stderr=subprocess.PIPE,
+        text=True,
     )
     os.close(write)
 

@@ -22,6 +22,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         # whoever read us has seen enough (`| head`); a second complaint at exit would be about the same pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except SystemExit as stop:
+        # typer answers a closed pipe with exit code 1, which means a failed check here
+        if isinstance(stop.__context__, BrokenPipeError):
+            return 0
+        raise
     except UsageProblem as problem:
         return _refuse(f"{problem.format_message().rstrip('.')}.{_help_hint(problem)}", 2)
     except FlopsightError as problem:
