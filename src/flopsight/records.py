@@ -20,9 +20,10 @@ ITEM_SIZES = {
     "float16": 2, "bfloat16": 2, "float32": 4, "float64": 8, "complex32": 4, "complex64": 8, "complex128": 16,
     "quint8": 1, "qint8": 1, "qint32": 4,
     "float8_e4m3fn": 1, "float8_e5m2": 1, "float8_e4m3fnuz": 1, "float8_e5m2fnuz": 1, "float8_e8m0fnu": 1,
-    "float4_e2m1fn_x2": 1,
+    "float4_e2m1fn_x2": 1, "quint4x2": 1, "quint2x4": 1, "bits8": 1, "bits4x2": 1, "bits2x4": 1, "bits1x8": 1,
+    "bits16": 2,
 }  # fmt: skip
-BITS = ("uint1", "uint2", "uint3", "uint4", "uint5", "uint6", "uint7", "int1", "int2", "int3", "int4", "int5")
+BITS = tuple(f"{sign}int{width}" for sign in ("", "u") for width in range(1, 8))
 ITEM_SIZES |= dict.fromkeys(BITS, 1)
 
 

@@ -20,6 +20,9 @@ NEWER = {
     "aten._upsample_lanczos2d_aa",
     "aten._upsample_lanczos2d_aa_backward",
     "_c10d_functional.batch_p2p_ops",
+    "_c10d_functional.irecv",
+    "_c10d_functional.isend",
+    "c10d.check_for_nan",
     "torch_attn._varlen_attn_out",
 }
 """Names that the oldest torch we support does not have."""
@@ -129,6 +132,14 @@ def test_no_formula_asks_for_an_argument_that_its_op_lacks():
 @pytest.mark.parametrize("op", ["mm", "addmm_", "cat", "clone", "convolution", "_fused_adam_", "item", "copy_"])
 def test_capture_is_told_what_is_known(op):
     assert known(f"aten.{op}")
+
+
+def test_every_dtype_of_torch_has_a_size():
+    dtypes = {value for value in vars(torch).values() if isinstance(value, torch.dtype)}
+
+    assert {str(d): d.itemsize for d in dtypes} == {
+        str(d): TensorMeta((1,), dtype=str(d).removeprefix("torch.")).nbytes for d in dtypes
+    }
 
 
 def test_nothing_is_known_by_accident():
