@@ -1,9 +1,8 @@
-"""Counting on meta tensors: ops are remembered by their arguments' shapes, values are looked up in shadows."""
+"""Counting on meta tensors: what an op returns is remembered by what went in, values are looked up in shadows."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -11,15 +10,17 @@ from torch import nn
 
 from ..caveats import Assumed
 from . import internals, shadow
+from .byvalue import AFTER, INSTEAD
 from .dispatch import Counter
 from .memory import Live, Saved
+from .metas import flat
+from .sdpa import attention_as_on
 
 Tensor = torch.Tensor
 aten = torch.ops.aten
+META, CPU = torch.device("meta"), torch.device("cpu")
 ALIASES = "aliases"
 """The memo's word for an op whose result is not a fresh tensor: it has to run."""
-RANDOM_VALUE = "a value that depends on data was asked for and taken as zero"
-BALANCED = "a router chooses every expert equally often"
 
 
 class MetaCounter(Counter):
@@ -40,53 +41,83 @@ class MetaCounter(Counter):
         super().__init__(model, known, saved, live)
         self._target = target
         self._memo: dict[Any, Any] = {}
+        self._joined: dict[int, tuple[torch.UntypedStorage, Tensor]] = {}
 
     def __enter__(self) -> MetaCounter:
         """Begin to watch; attention takes the path that it would take on the target device."""
         if not self._depth:
-            self._stack.enter_context(_attention_as_on(self._target))
+            self._stack.enter_context(attention_as_on(self._target))
         super().__enter__()
         return self
 
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Note an op, unless it moves a tensor to the device where its original is already."""
+        if func is aten._to_copy.default and args[0].is_meta and _only_moves(args[0], kwargs):
+            device = kwargs["device"]
+            if device.type in (self._target, "meta"):
+                return self._read_by_user(args[0], device)
+        return super().__torch_dispatch__(func, types, args, kwargs)
+
     def run(self, func: Any, args: Any, kwargs: Any) -> Any:
         """The op's result without data, and without running its meta kernel twice for the same shapes."""
-        args, kwargs = self._moved(args), {key: self._moved(value) for key, value in kwargs.items()}
-        if func is aten._local_scalar_dense.default and args[0].is_meta:
-            return self._scalar(args[0])
-        if func in shadow.BY_VALUE and args[0].is_meta:
-            return shadow.by_value(func, args, kwargs)
-        if func is aten.index.Tensor or func is aten.index_put_.default or func is aten.index_put.default:
-            args = (args[0], [_as_indices(index) for index in args[1]], *args[2:])
-        output = self._remembered(func, args, kwargs)
-        if func is aten.topk.default and output[1].is_meta and not hasattr(args[0], shadow.ATTRIBUTE):
-            shadow.balanced(output, args[0].shape[-1])
-            self._assume(BALANCED)
+        if func is aten.empty.memory_format and _written_by_pointer(kwargs):
+            return func(*args, **kwargs)
+        args, wanted = self._on_meta(args), kwargs.get("device")
+        kwargs = {key: self._on_meta(value) for key, value in kwargs.items()}
+        if func in INSTEAD:
+            output = self._instead(func, args, kwargs)
         else:
-            shadow.follow(func, args, kwargs, output)
-        return output
+            output = self._remembered(func, args, kwargs)
+        if func in AFTER:
+            AFTER[func](func, args, kwargs, output, self._assume)
+        shadow.follow(func, args, kwargs, output)
+        return self._read_by_user(output, wanted) if func is aten._to_copy.default and wanted else output
 
-    def _moved(self, value: Any) -> Any:
-        """Real tensors among meta ones join them, with their values; the target device means meta here."""
+    def _on_meta(self, value: Any) -> Any:
+        """Real tensors among meta ones join them, with their values; every device means meta here."""
         if isinstance(value, Tensor):
-            if value.is_meta or internals.is_wrapper_subclass(value):
-                return value
-            return shadow.remember(torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device="meta"), value)
+            joins = value.layout is torch.strided and not value.is_meta and not internals.is_wrapper_subclass(value)
+            return self._join(value) if joins else value
         if isinstance(value, list | tuple):
-            return type(value)(map(self._moved, value))
+            return type(value)(map(self._on_meta, value))
         if isinstance(value, torch.Generator):
             return None
-        return torch.device("meta") if isinstance(value, torch.device) and value.type == self._target else value
+        return META if isinstance(value, torch.device) else value
+
+    def _join(self, real: Tensor) -> Tensor:
+        """The meta twin of a real tensor: one storage for one storage, so that what is written into it stays written."""
+        storage = real.untyped_storage()
+        _, whole = self._joined.get(internals.storage_key(real), (None, None))
+        if whole is None:
+            elements = real.detach().as_strided((storage.nbytes() // real.itemsize,), (1,), 0)
+            whole = shadow.remember(torch.empty_like(elements, device=META), elements)
+            self._joined[internals.storage_key(real)] = (storage, whole)
+        return whole.view(real.dtype).as_strided(real.shape, real.stride(), real.storage_offset())
+
+    def _read_by_user(self, tensor: Tensor, device: torch.device) -> Tensor:
+        """A tensor on its way to the CPU, where somebody will look at it: real if its value is known."""
+        if device.type == "cpu" and not tensor.requires_grad:
+            try:
+                return shadow.value_of(tensor).clone()
+            except shadow.Unknowable:
+                pass
+        aliased: Tensor = aten.alias.default(tensor)
+        return aliased
 
     def _assume(self, what: str) -> None:
         if Assumed(what) not in self.caveats:
             self.caveats.append(Assumed(what))
 
-    def _scalar(self, tensor: Tensor) -> Any:
+    def _instead(self, func: Any, args: Any, kwargs: Any) -> Any:
         try:
-            return shadow.value_of(tensor).item()
+            return INSTEAD[func](func, args, kwargs, self._assume)
         except shadow.Unknowable:
-            self._assume(RANDOM_VALUE)
-            return False if tensor.dtype is torch.bool else 0
+            place = self.places.here() if self.places is not None else None
+            where = f" in {place.site.path or 'the model'}" if place is not None else ""
+            raise shadow.Unknowable(
+                f"{func.overloadpacket}{where} depends on values, which a model on meta does not have; "
+                f"count it on real tensors."
+            ) from None
 
     def _remembered(self, func: Any, args: Any, kwargs: Any) -> Any:
         schema = func._schema
@@ -101,9 +132,20 @@ class MetaCounter(Counter):
             return func(*args, **kwargs)
         if made is None:
             output = func(*args, **kwargs)
-            self._memo[key] = _described(output, args)
+            self._memo[key] = _described(output, {internals.storage_key(tensor) for tensor in flat((args, kwargs))})
             return output
         return func(*args, **kwargs) if made is ALIASES else _fresh(made)
+
+
+def _only_moves(tensor: Tensor, options: Any) -> bool:
+    """Whether a copy changes the device and nothing else."""
+    same = options.get("dtype") in (None, tensor.dtype) and options.get("layout") in (None, torch.strided)
+    return same and options.get("device") is not None and options.get("memory_format") is None
+
+
+def _written_by_pointer(kwargs: Any) -> bool:
+    """Torch's own code fills a CPU tensor of integers through its pointer: the lengths of a packed sequence."""
+    return kwargs.get("device") == CPU and kwargs.get("dtype") is torch.int64
 
 
 def _key(value: Any) -> Any:
@@ -125,15 +167,16 @@ def _returns_self(func: Any, args: Any) -> bool:
     )
 
 
-def _described(output: Any, args: Any) -> Any:
+def _described(output: Any, given: set[int]) -> Any:
     """What to make again next time, or that the result cannot be made again."""
     if isinstance(output, Tensor):
-        shared = any(isinstance(value, Tensor) and value is output for value in args)
-        return ALIASES if shared or not output.is_meta else (output.shape, output.stride(), output.dtype)
+        shared = not output.is_meta or internals.storage_key(output) in given
+        return ALIASES if shared else (output.shape, output.stride(), output.dtype)
     if isinstance(output, list | tuple):
-        parts = [_described(one, args) if isinstance(one, Tensor) else ("constant", one) for one in output]
-        nested = any(isinstance(one, list | tuple) for one in output)
-        return ALIASES if nested or any(part is ALIASES for part in parts) else [type(output), parts]
+        parts = [_described(one, given) if isinstance(one, Tensor) else ("constant", one) for one in output]
+        storages = [internals.storage_key(one) for one in output if isinstance(one, Tensor)]
+        apart = len(set(storages)) == len(storages) and not any(isinstance(one, list | tuple) for one in output)
+        return [type(output), parts] if apart and ALIASES not in parts else ALIASES
     return ALIASES
 
 
@@ -141,62 +184,6 @@ def _fresh(made: Any) -> Any:
     if isinstance(made, tuple):
         if made[0] == "constant":
             return made[1]
-        return torch.empty_strided(made[0], made[1], dtype=made[2], device="meta")
+        return torch.empty_strided(made[0], made[1], dtype=made[2], device=META)
     kind, parts = made
     return kind(map(_fresh, parts))
-
-
-def _as_indices(index: Any) -> Any:
-    """A known boolean mask as the indices that it picks: their number decides the result's shape."""
-    if isinstance(index, Tensor) and index.dtype is torch.bool and index.is_meta:
-        picked = shadow.value_of(index).nonzero()
-        if picked.shape[1] == 1:
-            return shadow.known(picked[:, 0].to("meta"), picked[:, 0])
-    return index
-
-
-@contextmanager
-def _attention_as_on(target: str) -> Iterator[None]:
-    """On meta, scaled_dot_product_attention falls apart into products; make it the op that the target would run."""
-
-    def attention(
-        query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, dropout_p: float = 0.0,
-        is_causal: bool = False, *, scale: float | None = None, enable_gqa: bool = False,
-    ) -> Tensor:  # fmt: skip
-        path = attention_path(target, query, key, value, attn_mask, dropout_p)
-        if path == "flash_for_cpu":
-            out = aten._scaled_dot_product_flash_attention_for_cpu(
-                query, key, value, dropout_p, is_causal, attn_mask=attn_mask, scale=scale
-            )
-        elif path == "flash":
-            out = aten._scaled_dot_product_flash_attention(query, key, value, dropout_p, is_causal, False, scale=scale)
-        elif path == "efficient" and not enable_gqa:
-            out = aten._scaled_dot_product_efficient_attention(
-                query, key, value, attn_mask, True, dropout_p, is_causal, scale=scale
-            )
-        else:
-            out = aten._scaled_dot_product_attention_math(
-                query, key, value, attn_mask, dropout_p, is_causal, None, scale=scale, enable_gqa=enable_gqa
-            )
-        first: Tensor = out[0]
-        return first
-
-    library = torch.library.Library("aten", "IMPL")
-    library.impl("scaled_dot_product_attention", attention, "AutogradMeta")
-    try:
-        yield
-    finally:
-        library._destroy()
-
-
-def attention_path(target: str, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout: float) -> str:
-    """Which kernel the target device would choose."""
-    plain = query.dim() == 4 and query.shape[-1] == key.shape[-1] == value.shape[-1] and 0 not in query.shape
-    if not plain or (mask is not None and mask.requires_grad):
-        return "math"
-    if target == "cpu":
-        return "flash_for_cpu" if dropout == 0.0 else "math"
-    half = query.dtype in (torch.float16, torch.bfloat16)
-    if half and mask is None and query.shape[-1] <= 256:
-        return "flash"
-    return "efficient" if query.dtype in (torch.float32, torch.float16, torch.bfloat16) else "math"

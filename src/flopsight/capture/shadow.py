@@ -1,136 +1,265 @@
-"""Values on meta: tensors derived from known values carry a recipe, worked out on the CPU only when code asks.
+"""Values on meta: what a storage without data would hold, worked out on the CPU only when code asks for it.
 
-Model code asks more often than one thinks: mask builders call `.item()`, routers call `nonzero`.
+Model code asks more often than one thinks: mask builders call `.item()`, routers call `nonzero`. Contents belong to
+storages, so every view sees what was written through another; whatever an unknown value touches becomes unknown.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Any
 
 import torch
 
+from ..errors import InputError
 from . import internals
+from .metas import flat
 
 Tensor = torch.Tensor
+aten = torch.ops.aten
 LARGEST = 1 << 26
 """Elements above which a value is not worked out."""
-ATTRIBUTE = "_flopsight_value"
-aten = torch.ops.aten
+DEEPEST = 100
+"""Calls that may wait for one another before they are worked out."""
+ATTRIBUTE = "_flopsight_contents"
 
-UNKNOWABLE = {
-    aten.rand.default, aten.randn.default, aten.empty.memory_format, aten.empty_strided.default,
-    aten.empty_like.default, aten.randint.default, aten.randint.low, aten.randperm.default,
-}  # fmt: skip
-BY_VALUE = {aten.nonzero.default, aten.masked_select.default, aten._unique2.default, aten.unique_dim.default,
-            aten.unique_consecutive.default, aten.repeat_interleave.Tensor, aten.bincount.default}  # fmt: skip
-"""Ops whose result has a shape that depends on values."""
+OVERWRITES = {aten.copy_, aten.fill_, aten.zero_}
+"""Ops that do not look at what they overwrite."""
+EMPTY = {aten.empty, aten.empty_like, aten.empty_strided, aten.empty_permuted, aten.new_empty, aten.new_empty_strided}
+WRITES_QUIETLY = {aten.native_batch_norm: (3, 4), aten.cudnn_batch_norm: (3, 4), aten.miopen_batch_norm: (3, 4)}
+"""Arguments that an op writes into though its schema does not say so, by position."""
 
-
-class Unknowable(Exception):
-    """Code asked for a value that the twin does not have."""
+Layout = tuple[torch.Size, tuple[int, ...], int]
 
 
-class Recipe:
-    """How to work out a tensor's value, once."""
+class Unknowable(InputError):
+    """A value is needed that a model on meta does not have."""
 
-    __slots__ = ("args", "func", "kwargs", "mutates", "value")
 
-    def __init__(self, func: Callable[..., Any], args: Any, kwargs: dict[str, Any], mutates: bool) -> None:
-        self.func, self.args, self.kwargs, self.mutates = func, args, kwargs, mutates
-        self.value: Any = None
+class Contents:
+    """What a storage holds from one write to the next: its elements in a row, made once."""
 
-    def work_out(self) -> Any:
-        """The value, on the CPU."""
-        if self.value is None:
+    __slots__ = ("_elements", "_make", "depth")
+
+    def __init__(self, make: Callable[[], Tensor], depth: int = 0) -> None:
+        self._make: Callable[[], Tensor] | None = make
+        self._elements: Tensor | None = None
+        self.depth = depth
+
+    @property
+    def elements(self) -> Tensor:
+        """The whole storage on the CPU; nobody may write into it."""
+        if self._elements is None:
+            assert self._make is not None
             with torch.no_grad(), internals.without_modes():
-                args = _worked_out(self.args)
-                if self.mutates:
-                    args = (args[0].clone(), *args[1:])
-                self.value = self.func(*args, **_worked_out(self.kwargs))
-            self.args = self.kwargs = None  # type: ignore[assignment]
-        return self.value
+                self._elements = self._make()
+            self._make, self.depth = None, 0
+        return self._elements
+
+
+class Read:
+    """A tensor as an op sees it: a view of some contents."""
+
+    __slots__ = ("contents", "dtype", "layout")
+
+    def __init__(self, tensor: Tensor) -> None:
+        contents = contents_of(tensor)
+        if contents is None or tensor.is_conj() or tensor.is_neg():
+            raise Unknowable
+        self.contents, self.dtype, self.layout = contents, tensor.dtype, _layout(tensor)
+
+    def of(self, elements: Tensor) -> Tensor:
+        """The tensor, as a view of these elements."""
+        return elements.view(self.dtype).as_strided(*self.layout)
+
+
+class Call:
+    """An op that waits to be run on the CPU; it writes into copies."""
+
+    def __init__(self, func: Any, args: Any, kwargs: Any, written: list[Contents]) -> None:
+        self.func, self.args, self.kwargs, self.written = func, args, kwargs, written
+        self.depth = 1 + max((read.contents.depth for read in _reads((args, kwargs))), default=0)
+        self._made: tuple[Any, dict[Contents, Tensor]] | None = None
+
+    def made(self) -> tuple[Any, dict[Contents, Tensor]]:
+        """What the op returned, and the elements of what it wrote into."""
+        if self._made is None:
+            copies = {contents: contents.elements.clone() for contents in self.written}
+            self._made = self.func(*_live(self.args, copies), **_live(self.kwargs, copies)), copies
+            self.args = self.kwargs = None
+        return self._made
+
+
+def contents_of(tensor: Tensor) -> Contents | None:
+    """What a meta tensor's storage holds, where that is known."""
+    if not tensor.is_meta or tensor.layout is not torch.strided or internals.is_wrapper_subclass(tensor):
+        return None
+    return getattr(tensor.untyped_storage(), ATTRIBUTE, None)
+
+
+def value_of(tensor: Tensor) -> Tensor:
+    """The value of a tensor on the CPU, not to be written into; `Unknowable` where there is none."""
+    if tensor.device.type == "cpu":
+        return tensor
+    try:
+        read = Read(tensor)
+        return read.of(read.contents.elements)
+    except Exception as problem:  # what the CPU cannot do is as unknown as what was never there
+        raise Unknowable from problem
 
 
 def remember(twin: Tensor, real: Tensor) -> Tensor:
-    """Let a meta tensor know the values of the tensor that it stands for."""
-    if real.numel() <= LARGEST and not internals.is_wrapper_subclass(real):
-        setattr(twin, ATTRIBUTE, Recipe(lambda: real.detach().cpu(), (), {}, mutates=False))
-    return twin
+    """Let a fresh meta tensor know the values of the tensor that it stands for, until that one is written into."""
+    if real.is_meta or real.numel() > LARGEST:
+        return twin
+    version = None if real.is_inference() else real._version
+
+    def read() -> Tensor:
+        if version is not None and real._version != version:
+            raise Unknowable
+        return real.detach().cpu().clone()
+
+    return known(twin, read)
 
 
-def known(tensor: Tensor, value: Tensor) -> Tensor:
-    """A meta tensor with a value that is already there."""
-    recipe = Recipe(lambda: value, (), {}, mutates=False)
-    recipe.value = value
-    setattr(tensor, ATTRIBUTE, recipe)
-    return tensor
+def known(tensor: Tensor, value: Callable[[], Tensor], depth: int = 0) -> Tensor:
+    """A fresh meta tensor whose value is made when it is asked for."""
+    layout, dtype, size = _layout(tensor), tensor.dtype, _elements_in_storage(tensor)
+    return _put(tensor, Contents(lambda: _laid_out(value(), layout, dtype, size), depth))
 
 
-def value_of(tensor: Tensor) -> Any:
-    """The value of a meta tensor, or `Unknowable`."""
-    recipe = getattr(tensor, ATTRIBUTE, None)
-    if recipe is None:
-        raise Unknowable
-    return recipe.work_out()
+def forget(tensors: Any) -> None:
+    """From here on the storages of these tensors hold something unknown."""
+    for tensor in flat(tensors):
+        if contents_of(tensor) is not None:
+            delattr(tensor.untyped_storage(), ATTRIBUTE)
 
 
 def follow(func: Any, args: Any, kwargs: dict[str, Any], output: Any) -> None:
-    """Give the result of an op a recipe where all its operands have one; take it away where one has none."""
-    results = [output] if isinstance(output, Tensor) else list(output) if isinstance(output, list | tuple) else []
-    results = [tensor for tensor in results if isinstance(tensor, Tensor)]
-    if not results or not results[0].is_meta or results[0].numel() > LARGEST or func in UNKNOWABLE:
+    """Note what an op made of known values; what it wrote by unknown ones is no longer known."""
+    written = {internals.storage_key(tensor): tensor for tensor in _written(func, args, kwargs)}
+    if not written and (func.is_view or any(contents_of(t) is None for t in flat(args))):
         return
-    mutates = func._schema.is_mutable
     try:
-        recipe = Recipe(func, _recipes(args), _recipes(kwargs), mutates)
-    except AttributeError:
-        if mutates and isinstance(args[0], Tensor) and hasattr(args[0], ATTRIBUTE):
-            delattr(args[0], ATTRIBUTE)
+        if torch.Tag.nondeterministic_seeded in func.tags:
+            raise Unknowable
+        if func.overloadpacket in OVERWRITES and contents_of(args[0]) is None and _is_whole(args[0]):
+            _blank(args[0])
+        reads = _as_reads(args), _as_reads(kwargs)
+    except Unknowable:
+        forget(list(written.values()))
         return
-    if isinstance(output, Tensor):
-        setattr(output, ATTRIBUTE, recipe)
-        return
-    for i, tensor in enumerate(output):
-        if isinstance(tensor, Tensor):
-            setattr(tensor, ATTRIBUTE, Recipe(lambda made, i=i: made[i], (recipe,), {}, mutates=False))
+    _note(Call(func, *reads, written=[_sure(tensor) for tensor in written.values()]), written, (args, kwargs), output)
 
 
-def by_value(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
-    """Run an op whose result's shape depends on values, with the values."""
-    made = func(value_of(args[0]), *_worked_out(_recipes(args[1:], fail=Unknowable)), **kwargs)
-    if isinstance(made, Tensor):
-        return known(made.to("meta"), made)
-    return tuple(known(one.to("meta"), one) for one in made)
+def _note(call: Call, written: dict[int, Tensor], inputs: Any, output: Any) -> None:
+    """The contents of everything that a call wrote and made."""
+    given = {internals.storage_key(tensor) for tensor in flat(inputs)}
+    for tensor in written.values():
+        before = _sure(tensor)
+        _put(tensor, Contents(lambda before=before: call.made()[1][before], call.depth))  # type: ignore[misc]
+    alone = isinstance(output, Tensor)
+    for i, tensor in enumerate([output] if alone else output if isinstance(output, list | tuple) else ()):
+        if not isinstance(tensor, Tensor) or not tensor.is_meta or tensor.numel() > LARGEST:
+            continue
+        if internals.storage_key(tensor) in given or contents_of(tensor) is not None:
+            continue
+        if call.func.overloadpacket in EMPTY:
+            _blank(tensor)
+        else:
+            known(tensor, lambda i=i: call.made()[0] if alone else call.made()[0][i], call.depth)  # type: ignore[misc]
+    if call.depth > DEEPEST:
+        for tensor in [*written.values(), *flat(output)]:
+            try:
+                value_of(tensor)
+            except Unknowable:
+                forget(tensor)
 
 
-def balanced(output: Any, choices: int) -> None:
-    """A router's choice among experts on unknown values: every expert equally often."""
-    chosen = output[1]
-    if chosen.numel() <= LARGEST:
-        with internals.without_modes():
-            known(chosen, (torch.arange(chosen.numel()) % choices).view(chosen.shape))
+def _written(func: Any, args: Any, kwargs: dict[str, Any]) -> Iterator[Tensor]:
+    for position, name in _written_arguments(func):
+        value = args[position] if position < len(args) else kwargs.get(name)
+        yield from (tensor for tensor in flat(value) if tensor.layout is torch.strided)
 
 
-def _recipes(value: Any, fail: type[Exception] | None = None) -> Any:
+@cache
+def _written_arguments(func: Any) -> tuple[tuple[int, str], ...]:
+    quiet = WRITES_QUIETLY.get(func.overloadpacket, ())
+    return tuple(
+        (i, argument.name)
+        for i, argument in enumerate(func._schema.arguments)
+        if i in quiet or (argument.alias_info is not None and argument.alias_info.is_write)
+    )
+
+
+def _put(tensor: Tensor, contents: Contents) -> Tensor:
+    setattr(tensor.untyped_storage(), ATTRIBUTE, contents)
+    return tensor
+
+
+def _sure(tensor: Tensor) -> Contents:
+    contents = contents_of(tensor)
+    if contents is None:
+        raise Unknowable
+    return contents
+
+
+def _blank(tensor: Tensor) -> None:
+    """A storage that is there to be written into."""
+    size, dtype = _elements_in_storage(tensor), tensor.dtype
+    _put(tensor, Contents(lambda: torch.zeros(size, dtype=dtype, device="cpu")))
+
+
+def _layout(tensor: Tensor) -> Layout:
+    return tensor.shape, tensor.stride(), tensor.storage_offset()
+
+
+def _elements_in_storage(tensor: Tensor) -> int:
+    return tensor.untyped_storage().nbytes() // tensor.itemsize
+
+
+def _is_whole(tensor: Tensor) -> bool:
+    return tensor.numel() == _elements_in_storage(tensor) <= LARGEST
+
+
+def _laid_out(value: Tensor, layout: Layout, dtype: torch.dtype, size: int) -> Tensor:
+    """A value in the memory order that its meta tensor has; an expanded dimension is stored once."""
+    shape, stride, offset = layout
+    if value.shape != shape or value.dtype != dtype:
+        raise Unknowable
+    once = [slice(0, None if step else 1) for step in stride]
+    elements = torch.empty(size, dtype=dtype, device="cpu")
+    stored = value[tuple(once)] if shape else value
+    elements.as_strided(stored.shape, stride, offset).copy_(stored)
+    return elements
+
+
+def _reads(value: Any) -> Iterator[Read]:
+    if isinstance(value, Read):
+        yield value
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _reads(item)
+    elif isinstance(value, dict):
+        yield from _reads(list(value.values()))
+
+
+def _as_reads(value: Any) -> Any:
     if isinstance(value, Tensor):
-        if not value.is_meta:
-            return value
-        if fail is not None and not hasattr(value, ATTRIBUTE):
-            raise fail
-        return getattr(value, ATTRIBUTE)
+        return Read(value) if value.is_meta else value
     if isinstance(value, list | tuple):
-        return type(value)(_recipes(item, fail) for item in value)
+        return type(value)(map(_as_reads, value))
     if isinstance(value, dict):
-        return {key: _recipes(item, fail) for key, item in value.items()}
+        return {key: _as_reads(item) for key, item in value.items()}
     return torch.device("cpu") if isinstance(value, torch.device) else value
 
 
-def _worked_out(value: Any) -> Any:
-    if isinstance(value, Recipe):
-        return value.work_out()
+def _live(value: Any, copies: dict[Contents, Tensor]) -> Any:
+    if isinstance(value, Read):
+        return value.of(copies.get(value.contents, value.contents.elements))
     if isinstance(value, list | tuple):
-        return type(value)(map(_worked_out, value))
+        return type(value)(_live(item, copies) for item in value)
     if isinstance(value, dict):
-        return {key: _worked_out(item) for key, item in value.items()}
+        return {key: _live(item, copies) for key, item in value.items()}
     return value

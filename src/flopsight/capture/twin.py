@@ -10,12 +10,16 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.nn.utils.rnn import PackedSequence
 
 from . import internals
 from .inputs import Run
 from .shadow import remember
 
 PARALLEL = ("torch.nn.parallel", "torch.distributed", "deepspeed", "accelerate", "megatron", "fairscale")
+ORDERS = ("sorted_indices", "unsorted_indices")
+FEW = 16
+"""Elements up to which a parameter's values may be asked for: a learned scale, not a matrix."""
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 
 
@@ -75,12 +79,15 @@ def _plain_tensors(model: nn.Module) -> list[torch.Tensor]:
 
 
 def _on_meta(tensor: torch.Tensor) -> torch.Tensor:
-    """A tensor without data; a small one keeps its values in a shadow, for code that asks for them."""
+    """A tensor without data, which keeps its values in a shadow for code that asks; parameters only where they are few."""
+    if internals.is_wrapper_subclass(tensor) or tensor.layout is not torch.strided or tensor.is_quantized:
+        raise NoTwinError(f"a {type(tensor).__name__} with layout {tensor.layout} has no twin")
     twin = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="meta")
     if isinstance(tensor, nn.Parameter):
+        if tensor.numel() <= FEW:
+            remember(twin, tensor)
         return nn.Parameter(twin, requires_grad=tensor.requires_grad)
-    twin.requires_grad_(tensor.requires_grad)
-    return twin if tensor.is_meta else remember(twin, tensor)
+    return remember(twin, tensor).requires_grad_(tensor.requires_grad)
 
 
 PLAIN = (type(None), bool, int, float, complex, str, bytes, torch.dtype, torch.device, torch.Size, Enum, range, slice)
@@ -92,6 +99,8 @@ def on_meta(value: Any) -> Any:
         return _on_meta(value)
     if isinstance(value, PLAIN) or callable(value):
         return value
+    if isinstance(value, PackedSequence):  # torch wants its batch sizes as numbers on the CPU
+        return value._replace(data=on_meta(value.data), **{name: on_meta(getattr(value, name)) for name in ORDERS})
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return type(value)(*map(on_meta, value))
     if isinstance(value, list | tuple):
