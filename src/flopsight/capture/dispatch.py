@@ -15,7 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from ..caveats import Caveat
 from ..records import FORWARD, OPTIMIZER, ModuleCall, OpRecord
 from . import internals
-from .facts import MADE_OF_OPS, OpInfo, describe, values_by_name
+from .facts import MADE_OF_OPS, OpInfo, describe, stored, values_by_name
 from .memory import Live, Saved
 from .metas import flat, meta, metas, raw, raw_meta, tensors_in
 from .ownership import Ownership, optimizer_steps
@@ -24,6 +24,8 @@ from .scope import Call, Site, Sites, module_calls
 
 COMPACT_AT = 50_000
 """Raw entries are folded into counts when this many have gathered, so that long runs stay small."""
+
+WORKING = frozenset(("pointwise", "reduction", "matrix", "other"))
 
 Raw = tuple[Any, ...]
 """(info, args, kwargs, outputs, facts, site, phase), tensors replaced by raw metas."""
@@ -57,6 +59,8 @@ class Counter(TorchDispatchMode):
         self._ownership: Ownership | None = None
         self._stack = ExitStack()
         self._depth = 0
+        self._work = 0
+        """Ops seen so far that compute something."""
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -174,7 +178,7 @@ class Counter(TorchDispatchMode):
 
     def _note(self, info: OpInfo, args: Any, kwargs: Any, output: Any) -> None:
         places = self.places
-        place = places.here() if places is not None else None
+        place = places.here(dispatching=True) if places is not None else None
         if places is None or place is None:
             return
         info.calls += 1
@@ -187,10 +191,14 @@ class Counter(TorchDispatchMode):
         for value in args:
             if type(value) is nn.Parameter:
                 places.touch(place, value)
+        self._work += info.kind in WORKING
         site, phase = places.where(place)
         if self.live is not None:
             self.live.note(output, site)
         facts = tuple(info.facts(values_by_name(info, args, kwargs)).items()) if info.facts else ()
+        for value in args:
+            if isinstance(value, torch.Tensor) and value.layout is not torch.strided and not value.is_nested:
+                facts = (*facts, ("nnz", stored(value)))
         if self._ownership is not None and phase is OPTIMIZER:
             for row, part, named, made in self._ownership.split(args, kwargs, output):
                 self._raw.append((info, part, named, made, facts, row, phase))
@@ -203,12 +211,17 @@ class Counter(TorchDispatchMode):
     def _expand(self, info: OpInfo, func: Any, args: Any, kwargs: Any) -> Any:
         """Look inside an op that has no formula, where that is safe; else note it as it is."""
         body = _inside(info, func)
-        if body is not None:
+        if body is None:
+            output = self.run(func, args, kwargs)
+        else:
+            before = self._work
             with self:
                 output = body(*args, **kwargs)
-            if output is not NotImplemented:
+            if output is NotImplemented:
+                output = self.run(func, args, kwargs)
+            elif self._work > before or internals.is_composite(func):
                 return output
-        output = self.run(func, args, kwargs)
+        # Nothing was seen inside: the work is done where we cannot look, in numpy or in a kernel of its own.
         self._note(info, args, kwargs, output)
         return output
 

@@ -46,7 +46,7 @@ POINTWISE = {
 }  # fmt: skip
 """Pointwise arithmetic that torch does not tag as such."""
 
-MADE_OF_OPS = {"aten._native_multi_head_attention", "aten._transformer_encoder_layer_fwd", "aten._euclidean_dist"}
+MADE_OF_OPS = {"aten._native_multi_head_attention", "aten._transformer_encoder_layer_fwd"}
 """Ops whose kernels are written in other ops, so that running the kernel by hand shows what they do."""
 
 MATRIX_WORDS = ("mm", "matmul", "convolution", "conv", "attention", "linear", "bilinear", "rnn", "dot", "mv", "addr")
@@ -90,7 +90,7 @@ class HigherOrderInfo(OpInfo):
 
 def kind_of(func: Any, name: str) -> str:
     """pointwise, reduction, view, copy, random, matrix or other."""
-    if func.is_view or name in NO_WORK or name.split(".")[0] in SILENT_NAMESPACES:
+    if func.is_view or name in NO_WORK or name.split(".", maxsplit=1)[0] in SILENT_NAMESPACES:
         return "view"
     if name in COPIES:
         return "copy"
@@ -100,7 +100,7 @@ def kind_of(func: Any, name: str) -> str:
         return "reduction"
     if torch.Tag.nondeterministic_seeded in func.tags and "dropout" not in name and "attention" not in name:
         return "random"
-    words = name.split(".")[-1].split("_")
+    words = name.rsplit(".", maxsplit=1)[-1].split("_")
     if any(word in words or name.endswith(word) for word in MATRIX_WORDS):
         return "matrix"
     return "other"
@@ -126,23 +126,38 @@ def _block_density(args: Mapping[str, Any]) -> dict[str, Any]:
     return {"density": blocks / whole if whole else 1.0}
 
 
-def _stored(args: Mapping[str, Any]) -> dict[str, Any]:
-    """How many numbers the sparse operand stores."""
-    for value in args.values():
-        if isinstance(value, torch.Tensor) and value.layout is not torch.strided:
-            values = value._values() if value.layout is torch.sparse_coo else value.values()
-            return {"nnz": values.numel()}
-    return {}
+def stored(tensor: torch.Tensor) -> int:
+    """How many numbers a sparse tensor stores."""
+    values = tensor._values() if tensor.layout is torch.sparse_coo else tensor.values()
+    return values.numel()
 
 
 def _segments(args: Mapping[str, Any]) -> dict[str, Any]:
     """Lengths of the sequences packed into a variable-length attention call."""
     found = {}
-    for fact, names in (("lengths_q", ("cum_seq_q", "cu_seqlens_q")), ("lengths_k", ("cum_seq_k", "cu_seqlens_k"))):
+    bounds_of = {
+        "lengths_q": ("cum_seq_q", "cu_seqlens_q", "cu_seq_q"),
+        "lengths_k": ("cum_seq_k", "cu_seqlens_k", "cu_seq_k"),
+    }
+    for fact, names in bounds_of.items():
         bounds = next((args[name] for name in names if args.get(name) is not None), None)
         if bounds is not None and not bounds.is_meta:
             found[fact] = tuple(bounds.diff().tolist())
     return found
+
+
+def _groups(args: Mapping[str, Any]) -> dict[str, Any]:
+    """Rows of each group of a grouped product; `offs` holds where each ends."""
+    ends = args.get("offs")
+    if ends is None or ends.is_meta:
+        return {}
+    return {"lengths": tuple(torch.diff(ends, prepend=ends.new_zeros(1)).tolist())}
+
+
+def _packed_weight(args: Mapping[str, Any]) -> dict[str, Any]:
+    """The shape of a weight that a quantised convolution keeps packed."""
+    packed = args.get("packed_weight")
+    return {"weight_shape": tuple(packed.unpack()[0].shape)} if hasattr(packed, "unpack") else {}
 
 
 def _packed(args: Mapping[str, Any]) -> dict[str, Any]:
@@ -153,30 +168,28 @@ def _packed(args: Mapping[str, Any]) -> dict[str, Any]:
     return {"lengths": tuple(sizes)} if sizes else {}
 
 
-FACTS: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
+FactsOf = Callable[[Mapping[str, Any]], dict[str, Any]]
+FACTS: dict[str, FactsOf] = {
     "higher_order.flex_attention": _block_density,
     "higher_order.flex_attention_backward": _block_density,
-    "aten._flash_attention_forward": _segments,
-    "aten._flash_attention_backward": _segments,
-    "aten._efficient_attention_forward": _segments,
-    "aten._efficient_attention_backward": _segments,
-    "aten.lstm": _packed,
-    "aten.gru": _packed,
-    "aten.rnn_tanh": _packed,
-    "aten.rnn_relu": _packed,
-    "aten._cudnn_rnn": _packed,
-    "aten._cudnn_rnn_backward": _packed,
-    "aten.miopen_rnn": _packed,
-    "aten.mm": _stored,
-    "aten.addmm": _stored,
-    "aten.bmm": _stored,
-    "aten._sparse_addmm": _stored,
-    "aten._sparse_mm": _stored,
-    "aten._sparse_sparse_matmul": _stored,
-    "aten.sparse_sampled_addmm": _stored,
-    "aten._sparse_semi_structured_mm": _stored,
-    "aten._sparse_semi_structured_linear": _stored,
 }
+FACTS |= dict.fromkeys(
+    (
+        "aten._flash_attention_forward", "aten._flash_attention_backward", "aten._efficient_attention_forward",
+        "aten._efficient_attention_backward", "aten._cudnn_attention_forward", "aten._cudnn_attention_backward",
+        "aten._flash_attention_forward_no_dropout_inplace", "torch_attn._varlen_attn", "torch_attn._varlen_attn_backward",
+    ),
+    _segments,
+)  # fmt: skip
+FACTS |= dict.fromkeys(
+    (
+        "aten.lstm", "aten.gru", "aten.rnn_tanh", "aten.rnn_relu", "aten._cudnn_rnn", "aten._cudnn_rnn_backward",
+        "aten.miopen_rnn", "aten.miopen_rnn_backward",
+    ),
+    _packed,
+)  # fmt: skip
+FACTS |= dict.fromkeys(("aten._grouped_mm", "aten._scaled_grouped_mm", "aten._scaled_grouped_mm_v2"), _groups)
+FACTS |= {f"quantized.conv{n}d{tail}": _packed_weight for n in (1, 2, 3) for tail in ("", "_relu", "_add", "_add_relu")}
 
 
 def values_by_name(info: OpInfo, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:

@@ -31,7 +31,9 @@ def device_trace(device: torch.device, *, ops: bool) -> Iterator[DeviceTrace]:
     activity = getattr(ProfilerActivity, device.type.upper(), None)
     if activity is None:
         raise NoDeviceTrace(f"torch's profiler does not trace {device.type} devices")
-    profiler = torch.profiler.profile(activities=[activity, ProfilerActivity.CPU] if ops else [activity])
+    profiler = torch.profiler.profile(
+        activities=[activity, ProfilerActivity.CPU] if ops else [activity], acc_events=True
+    )
     try:
         profiler.start()
     except RuntimeError as problem:

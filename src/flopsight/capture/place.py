@@ -60,11 +60,14 @@ class Places:
         self._owner = threading.get_ident()
         self._places = {self._owner: Place(sites.outside)}
 
-    def here(self) -> Place | None:
-        """This thread's place; a thread that carries our mode into backward gets one when it is first seen."""
+    def here(self, *, dispatching: bool = False) -> Place | None:
+        """This thread's place; a thread that carries our mode into backward gets one when it is first seen.
+
+        While the mode handles an op (`dispatching`) it is off the thread's stack, though it is ours.
+        """
         thread = threading.get_ident()
         place = self._places.get(thread)
-        if place is None and internals.graph_task() != -1 and internals.dispatch_depth():
+        if place is None and internals.graph_task() != -1 and (dispatching or internals.dispatch_depth()):
             place = self._places[thread] = Place(self.sites.outside)
         return place
 
