@@ -13,7 +13,7 @@ from .analysis.build import build
 from .capture.inputs import Run, make_run
 from .capture.latency import measure_latency
 from .errors import CheckFailed, InputError
-from .session import Ignored, Recording, counted, kept
+from .session import Ignored, Recording, attach, counted, kept
 from .tree import Profile
 
 Loss = Callable[[Any], torch.Tensor]
@@ -67,6 +67,8 @@ def profile(
     >>> flopsight.profile(torch.nn.Linear(8, 2), args=(torch.ones(4, 8),), repeats=2).root.calls
     1
     """
+    if batch_size is not None:
+        whole_number("batch_size", batch_size, 1)
     run = make_run(model, args, kwargs, input_shape, train=train, loss=loss, optimizer=optimizer)
     result = profiled(run, warmup=warmup, repeats=repeats, latency=latency, memory=memory)
     if batch_size is not None:
@@ -96,16 +98,26 @@ def profiled(
     ignored: Ignored | None = None,
 ) -> Profile:
     """All passes over a run: the count, which warms up, more warm-up, then plain and timed runs in turn."""
-    if warmup < 0 or repeats < 1:
-        raise InputError(f"warmup must be at least 0 and repeats at least 1, not {warmup} and {repeats}.")
+    whole_number("warmup", warmup, 0)
+    whole_number("repeats", repeats, 1)
     result, seen = counted(run, memory=memory, ignored=ignored)
     if not latency or run.device.type == "meta":
         return result
     with kept(run):
-        timed = measure_latency(run, warmup=max(0, warmup - 1), repeats=repeats)
+        try:
+            timed = measure_latency(run, warmup=max(0, warmup - 1), repeats=repeats)
+        except Exception as problem:
+            attach(problem, result)
+            raise
     seen.latencies, seen.backward_latencies, seen.host_latencies = timed.forward, timed.backward, timed.host
     root, _, _ = build(seen)
     return replace(result, root=root, timing=timed.timing, caveats=(*result.caveats, *timed.caveats))
+
+
+def whole_number(name: str, value: Any, least: int) -> None:
+    """Refuse an argument that is no whole number, or too small."""
+    if not isinstance(value, int) or value < least:
+        raise InputError(f"{name} must be a whole number, {least} or more, not {value!r}.")
 
 
 def checked(result: Profile) -> Profile:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -14,12 +14,14 @@ from torch import nn
 
 from . import __version__
 from .analysis.build import Observed, build
+from .capture import internals
 from .capture.dispatch import Counter
 from .capture.inputs import Run, batch_size_of, tokens_of
 from .capture.memory import GRADIENTS, OPTIMIZER_STATE, Live, Saved
 from .capture.metacounter import MetaCounter
 from .capture.rows import module_rows, scripted_rows
-from .capture.state import kept_buffers, kept_rng, kept_training_state
+from .capture.scope import unseen
+from .capture.state import kept_inputs, kept_model, kept_rng, kept_training_state
 from .capture.twin import NoTwinError, twin_of
 from .caveats import Caveat, DirectForward, NoTwin, Scripted
 from .errors import InputError, StateError
@@ -36,9 +38,17 @@ def kept(run: Run) -> Iterator[None]:
     """Whatever a run changes is put back, also when it raises."""
     with ExitStack() as stack:
         stack.enter_context(kept_rng())
-        stack.enter_context(kept_buffers(run.model))
+        stack.enter_context(kept_model(run.model))
+        stack.enter_context(kept_inputs(run.tensors))
         if run.train:
             stack.enter_context(kept_training_state(run.model, run.optimizer))
+        yield
+
+
+@contextmanager
+def apart() -> Iterator[None]:
+    """Where a twin runs: no random state moves, and nobody's modes, hooks or watchers see a meta tensor."""
+    with kept_rng(), unseen(), internals.without_modes(), internals.without_saved_hooks():
         yield
 
 
@@ -110,9 +120,7 @@ class Recording:
 
     def described(self, run: Run) -> Profile:
         """The profile with what a run's inputs tell: batch size, tokens, device."""
-        return replace(
-            self.profile, batch_size=batch_size_of(run), tokens=tokens_of(run), environment=environment(run)
-        )
+        return replace(self.profile, batch_size=batch_size_of(run), tokens=tokens_of(run), environment=environment(run))
 
     def with_latencies(self, result: Profile, latencies: Mapping[str, float]) -> Profile:
         """A profile of this recording with the time of every module."""
@@ -172,7 +180,7 @@ def counted(run: Run, *, meta: bool = False, **options: Any) -> tuple[Profile, O
     if not meta:
         return _counted_here(run, **options)
     try:
-        with kept_rng():
+        with apart():
             return _counted_here(twin_of(run), target=run.device.type, **options)
     except NoTwinError as problem:
         why = str(problem)
@@ -193,16 +201,23 @@ def _counted_here(run: Run, **options: Any) -> tuple[Profile, Observed]:
                 run.step()
                 watching.label(run)
         except Exception as problem:
-            # What ran so far can be asked for; the user's exception itself goes on unchanged.
-            problem.flopsight_profile = recording.profile  # type: ignore[attr-defined]
+            attach(problem, recording)
             raise
         return recording.profile, recording.observed
+
+
+def attach(problem: Exception, seen: Recording | Profile) -> None:
+    """Let what ran so far be asked for; the user's exception itself goes on unchanged."""
+    with suppress(Exception):  # an exception may be frozen, and nothing of ours may take its place
+        problem.flopsight_profile = seen.profile if isinstance(seen, Recording) else seen  # type: ignore[attr-defined]
 
 
 def _state_tensors(run: Run | None) -> list[torch.Tensor]:
     if run is None or run.optimizer is None:
         return []
-    return [value for state in run.optimizer.state.values() for value in state.values() if isinstance(value, torch.Tensor)]
+    return [
+        value for state in run.optimizer.state.values() for value in state.values() if isinstance(value, torch.Tensor)
+    ]
 
 
 def _state_bytes(run: Run | None) -> dict[int, int]:

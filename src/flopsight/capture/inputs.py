@@ -10,7 +10,8 @@ import torch
 from torch import nn
 
 from ..errors import InputError
-from .metas import tensors_in
+from . import internals
+from .metas import tensors_in, with_tensors
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,11 @@ class Run:
     def forward(self) -> Any:
         """The model's forward, or its generation loop."""
         call = self.model if self.method == "__call__" else getattr(self.model, self.method)
-        return call(*self.args, **(self.kwargs or {}))
+        args, kwargs = self.args, self.kwargs or {}
+        if self.train:
+            with internals.without_modes():
+                args, kwargs = with_tensors((args, kwargs), cut_off)
+        return call(*args, **kwargs)
 
     def loss_of(self, output: Any) -> torch.Tensor:
         """The user's loss, or the default one."""
@@ -91,22 +96,36 @@ def make_run(
     """Check what a user handed in and make it a run."""
     if not isinstance(model, nn.Module):
         raise InputError(f"The model must be a torch.nn.Module, not {type(model).__name__}.")
-    if input_shape is not None and (args or kwargs):
-        raise InputError("Give either input_shape or args and kwargs, not both.")
     if input_shape is not None:
+        if args is not None and len(args):
+            raise InputError("Give either input_shape or args, not both; keyword arguments may stand beside either.")
         args = (random_input(model, input_shape),)
     elif isinstance(args, torch.Tensor):
         args = (args,)
     elif args is None:
         args = ()
     elif not isinstance(args, list | tuple):
-        raise InputError(f"args must be a tuple of positional arguments, not {type(args).__name__}. Did you mean args=(x,)?")
+        raise InputError(
+            f"args must be a tuple of positional arguments, not {type(args).__name__}. Did you mean args=(x,)?"
+        )
     if kwargs is not None and not isinstance(kwargs, Mapping):
         raise InputError(f"kwargs must be a dictionary, not {type(kwargs).__name__}.")
     run = Run(model, tuple(args), kwargs, **training)
+    if run.loss is not None and not callable(run.loss):
+        raise InputError(f"loss must be a function of the model's output, not {type(run.loss).__name__}.")
     if run.optimizer is not None:
         _check_optimizer(run)
+    if not run.train and (run.loss is not None or run.optimizer is not None):
+        raise InputError("A loss or an optimizer is for a training step: add train=True, or leave it out.")
     return run
+
+
+def cut_off(tensor: torch.Tensor) -> torch.Tensor:
+    """An input apart from the graph that made it: our backward ends here and leaves its gradient alone."""
+    if not tensor.requires_grad:
+        return tensor
+    leaf = tensor.detach().requires_grad_()
+    return leaf if tensor.is_leaf else leaf.clone()  # a forward may write into what is not a leaf
 
 
 def random_input(model: nn.Module, shape: Sequence[int]) -> torch.Tensor:
@@ -130,6 +149,7 @@ def default_loss(output: Any) -> torch.Tensor:
         return loss
     floating = [tensor for tensor in tensors_in(output) if tensor.is_floating_point() and tensor.requires_grad]
     if not floating:
+        _check_gradients()
         raise InputError(
             "The model's output has no gradient, so there is nothing to train: no floating-point output depends on a "
             "parameter that requires one. Pass loss=..., or leave out train=True."
@@ -145,9 +165,19 @@ def check_loss(loss: Any) -> None:
     if not isinstance(loss, torch.Tensor):
         raise InputError(f"The loss must be a tensor, but loss(output) returned {type(loss).__name__}.")
     if loss.numel() != 1:
-        raise InputError(f"The loss must be a single number, but loss(output) has shape {list(loss.shape)}. Reduce it: .mean().")
+        raise InputError(
+            f"The loss must be a single number, but loss(output) has shape {list(loss.shape)}. Reduce it: .mean()."
+        )
     if not loss.requires_grad:
+        _check_gradients()
         raise InputError("The loss does not depend on any parameter that requires a gradient, so there is no backward.")
+
+
+def _check_gradients() -> None:
+    if not torch.is_grad_enabled():
+        raise InputError(
+            "train=True needs gradients, which torch.no_grad() or inference_mode() switches off around it."
+        )
 
 
 def _check_optimizer(run: Run) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from threading import Lock
 from typing import Any
 
 import torch
 from torch._C._autograd import DeviceType
+from torch._prims_common import suggest_memory_format
 from torch.utils._python_dispatch import _disable_current_modes, is_traceable_wrapper_subclass
 
 __all__ = ["DeviceType"]
@@ -22,6 +24,8 @@ dispatch_depth: Callable[[], int] = torch._C._len_torch_dispatch_stack
 """How many dispatch modes are on this thread."""
 without_modes = _disable_current_modes
 """A context in which no dispatch mode sees anything."""
+without_functions = torch._C.DisableTorchFunction
+"""A context in which no function mode sees anything."""
 is_wrapper_subclass: Callable[[object], bool] = is_traceable_wrapper_subclass
 
 NO_SEQUENCE = 1 << 62
@@ -40,6 +44,11 @@ def storage_key(tensor: torch.Tensor) -> int:
     return key
 
 
+def memory_order(tensor: torch.Tensor) -> torch.memory_format:
+    """Whether a tensor's channels come last in memory; doubtful cases count as contiguous."""
+    return suggest_memory_format(tensor)
+
+
 def node_sequence(node: Any) -> int:
     """When the node was made, in its thread's numbering."""
     number: int = node._sequence_nr()
@@ -48,7 +57,9 @@ def node_sequence(node: Any) -> int:
 
 def top_saved_hooks() -> tuple[Callable[..., Any], Callable[..., Any]] | None:
     """The functions that pack and unpack saved tensors right now."""
-    hooks: tuple[Callable[..., Any], Callable[..., Any]] | None = torch._C._autograd._top_saved_tensors_default_hooks(True)
+    hooks: tuple[Callable[..., Any], Callable[..., Any]] | None = torch._C._autograd._top_saved_tensors_default_hooks(
+        True
+    )
     return hooks
 
 
@@ -71,10 +82,25 @@ def saved_hooks_owner() -> str:
 
 
 @contextmanager
-def same_version(tensor: torch.Tensor) -> Iterator[None]:
-    """Write into a tensor without autograd noticing: for putting back the very values it had."""
-    with torch.autograd.grad_mode._unsafe_preserve_version_counter(tensor):
+def without_saved_hooks() -> Iterator[None]:
+    """Without anybody's saved-tensor hooks: what is saved inside the block is none of their business."""
+    with ExitStack() as stack:
+        while top_saved_hooks() is not None:
+            stack.enter_context(popped_saved_hooks())
         yield
+
+
+def version(tensor: torch.Tensor) -> int | None:
+    """How often autograd saw somebody write into a tensor; tensors made in inference mode do not tell."""
+    return None if tensor.is_inference() else tensor._version
+
+
+def put_back(tensor: torch.Tensor, value: torch.Tensor, number: int | None) -> None:
+    """Write into a tensor the value that it had, with the version that it had: a graph that saved it may go on."""
+    with torch.inference_mode(tensor.is_inference()), torch.no_grad():
+        tensor.copy_(value)
+    if number is not None:
+        torch._C._autograd._unsafe_set_version_counter((tensor,), (number,))
 
 
 def python_body(func: Any) -> Callable[..., Any] | None:
@@ -102,6 +128,30 @@ def is_composite(func: Any) -> bool:
     return bool(func._can_decompose())
 
 
-def eager_stance() -> Any:
-    """Run compiled code as plain Python; what is compiled stays compiled."""
-    return torch.compiler.set_stance("force_eager")
+class _EagerStance:
+    """Compiled code runs as plain Python. The stance is the process's: the first user sets it, the last puts it back."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._users = 0
+        self._stance: Any = None
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self._users += 1
+            if self._users == 1:
+                self._stance = torch.compiler.set_stance("force_eager")
+
+    def __exit__(self, *_problem: object) -> None:
+        with self._lock:
+            self._users -= 1
+            if not self._users:
+                self._stance.__exit__(None, None, None)
+
+
+_eager = _EagerStance()
+
+
+def eager_stance() -> AbstractContextManager[None]:
+    """A context in which compiled code runs as plain Python; what is compiled stays compiled."""
+    return _eager

@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import torch
@@ -13,7 +13,7 @@ from torch.autograd.graph import saved_tensors_hooks
 
 from . import internals
 from .metas import flat
-from .scope import Site, replaced
+from .scope import Call, Site, wrapped
 
 
 class Saved:
@@ -75,23 +75,23 @@ def _same(tensor: torch.Tensor) -> torch.Tensor:
     return tensor
 
 
-@contextmanager
-def _beside_torch_func(pack: Any) -> Iterator[None]:
+def _beside_torch_func(pack: Any) -> AbstractContextManager[None]:
     """Step aside for torch.func, which refuses to run under anybody's saved-tensor hooks."""
-    refuse = torch.autograd.graph.disable_saved_tensors_hooks
 
-    @contextmanager
-    def aside(message: str) -> Iterator[None]:
-        ours = internals.top_saved_hooks()
-        if ours is None or ours[0] is not pack:
-            with refuse(message):
+    def stepping_aside(refuse: Call) -> Call:
+        @contextmanager
+        def aside(message: str) -> Iterator[None]:
+            ours = internals.top_saved_hooks()
+            if ours is None or ours[0] is not pack:
+                with refuse(message):
+                    yield
+                return
+            with internals.popped_saved_hooks(), refuse(message):
                 yield
-            return
-        with internals.popped_saved_hooks(), refuse(message):
-            yield
 
-    with replaced(torch.autograd.graph, "disable_saved_tensors_hooks", aside):
-        yield
+        return aside
+
+    return wrapped(torch.autograd.graph, "disable_saved_tensors_hooks", stepping_aside)
 
 
 ACTIVATIONS, GRADIENTS, OPTIMIZER_STATE, TEMPORARIES = "activations", "gradients", "optimizer", "temporaries"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import operator
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from copy import copy
 from dataclasses import fields, is_dataclass
 from functools import cache, lru_cache
 from typing import Any
@@ -82,6 +84,37 @@ def tensors_in(value: Any, depth: int = 0) -> Iterator[Tensor]:
     elif is_dataclass(value) and not isinstance(value, type):
         for f in fields(value):
             yield from tensors_in(getattr(value, f.name, None), depth + 1)
+
+
+def with_tensors(value: Any, change: Callable[[Tensor], Tensor]) -> Any:
+    """A module's inputs with every tensor changed; containers in which nothing changes stay the same objects."""
+    if isinstance(value, Tensor):
+        return change(value)
+    if type(value) in (list, tuple) or (isinstance(value, tuple) and hasattr(value, "_fields")):
+        parts = [with_tensors(item, change) for item in value]
+        if all(map(operator.is_, parts, value)):
+            return value
+        return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
+    if isinstance(value, MutableMapping):
+        changed = {key: with_tensors(item, change) for key, item in value.items()}
+    elif is_dataclass(value) and not isinstance(value, type):
+        changed = {f.name: with_tensors(getattr(value, f.name), change) for f in fields(value)}
+    else:
+        return value
+    return _copied_with(value, changed)
+
+
+def _copied_with(value: Any, changed: Mapping[Any, Any]) -> Any:
+    mapping = isinstance(value, Mapping)
+    if all(item is (value[key] if mapping else getattr(value, key)) for key, item in changed.items()):
+        return value
+    twin = copy(value)
+    for key, item in changed.items():
+        if mapping:
+            twin[key] = item
+        else:
+            object.__setattr__(twin, key, item)
+    return twin
 
 
 def _size(number: Any) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Any
 
 import torch
@@ -13,7 +14,7 @@ from torch import nn
 from .clock import Clock, Mark
 from .metas import raw, tensors_in
 from .ownership import optimizer_steps
-from .scope import Call, Sites, module_calls, replaced
+from .scope import Call, Sites, module_calls, wrapped
 
 Span = tuple[str, Mark, Mark]
 
@@ -38,8 +39,8 @@ class PhaseMarks:
         with ExitStack() as stack:
             stack.enter_context(module_calls(self._watch))
             stack.enter_context(optimizer_steps(self._begin_update, self._end_update))
-            stack.enter_context(replaced(torch.autograd, "backward", self._timed("backward", torch.autograd.backward)))
-            stack.enter_context(replaced(torch.autograd, "grad", self._timed("backward", torch.autograd.grad)))
+            stack.enter_context(wrapped(torch.autograd, "backward", partial(self._timed, "backward")))
+            stack.enter_context(wrapped(torch.autograd, "grad", partial(self._timed, "backward")))
             yield
 
     def seconds(self, phase: str) -> float:

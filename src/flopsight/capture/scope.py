@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
+from weakref import WeakSet
 
 from torch import nn
 
@@ -15,49 +16,94 @@ Call = Callable[..., Any]
 Watcher = Callable[[Call], Call]
 
 _lock = threading.Lock()
-_watchers: list[Watcher] = []
-_plain: Call = nn.Module.__call__
-_installed: Call | None = None
+
+
+class _Patch:
+    """One function in torch and those who wrap it; they nest, and may come and go in any order and on any thread."""
+
+    def __init__(self, owner: Any, name: str) -> None:
+        self.wrappers: list[Watcher] = []
+        self.hidden: dict[int, tuple[Watcher, ...]] = {}
+        """By thread: the wrappers that do not see its calls."""
+        self._owner, self._name = owner, name
+        self._plain: Call = getattr(owner, name)
+        self._installed: Call | None = None
+
+    def install(self) -> None:
+        """Compose the wrappers over what was there before the first of them came."""
+        found: Call = getattr(self._owner, self._name)
+        if self._installed is None:
+            self._plain = found
+        elif found is not self._installed:
+            return  # somebody patched over us: theirs stays on top, and ours steps aside when its wrapper has ended
+        call = self._composed()
+        setattr(self._owner, self._name, call)
+        self._installed = None if call is self._plain else call
+
+    def _composed(self) -> Call:
+        everyone = _over(self._plain, self.wrappers)
+        if not (self.hidden and self.wrappers):
+            return everyone
+        chains = {
+            thread: _over(self._plain, [wrapper for wrapper in self.wrappers if wrapper not in hidden])
+            for thread, hidden in self.hidden.items()
+        }
+
+        def by_thread(*args: Any, **kwargs: Any) -> Any:
+            return chains.get(threading.get_ident(), everyone)(*args, **kwargs)
+
+        return by_thread
+
+
+def _over(call: Call, wrappers: list[Watcher]) -> Call:
+    for wrapper in wrappers:
+        call = wrapper(call)
+    return call
+
+
+_patches: dict[tuple[int, str], _Patch] = {}
+
+
+def _patch(owner: Any, name: str) -> _Patch:
+    return _patches.setdefault((id(owner), name), _Patch(owner, name))
 
 
 @contextmanager
-def module_calls(watcher: Watcher) -> Iterator[None]:
-    """Wrap every module call made inside the block. Watchers nest and may end in any order."""
+def wrapped(owner: Any, name: str, wrapper: Watcher) -> Iterator[None]:
+    """A function in torch with something around it, until the block ends."""
+    patch = _patch(owner, name)
     with _lock:
-        _watchers.append(watcher)
-        _install()
+        patch.wrappers.append(wrapper)
+        patch.install()
     try:
         yield
     finally:
         with _lock:
-            _watchers.remove(watcher)
-            _install()
+            patch.wrappers.remove(wrapper)
+            patch.install()
 
 
-def _install() -> None:
-    """Compose the watchers over what was there before the first of them came."""
-    global _plain, _installed  # noqa: PLW0603
-    found: Call = nn.Module.__call__
-    if _installed is None:
-        _plain = found
-    elif found is not _installed:
-        return  # somebody patched over us: theirs stays on top, and ours steps aside when its watcher has ended
-    call = _plain
-    for watcher in _watchers:
-        call = watcher(call)
-    nn.Module.__call__ = call  # type: ignore[method-assign]
-    _installed = call if _watchers else None
+def module_calls(watcher: Watcher) -> AbstractContextManager[None]:
+    """Wrap every module call made inside the block."""
+    return wrapped(nn.Module, "__call__", watcher)
 
 
 @contextmanager
-def replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
-    """Another value under a name in torch, until the block ends."""
-    before = getattr(owner, name)
-    setattr(owner, name, value)
+def unseen() -> Iterator[None]:
+    """Module calls that this thread makes inside the block are seen only by watchers that come inside it too."""
+    patch, thread = _patch(nn.Module, "__call__"), threading.get_ident()
+    with _lock:
+        before = patch.hidden.get(thread)
+        patch.hidden[thread] = tuple(patch.wrappers)
+        patch.install()
     try:
         yield
     finally:
-        setattr(owner, name, before)
+        with _lock:
+            del patch.hidden[thread]
+            if before is not None:
+                patch.hidden[thread] = before
+            patch.install()
 
 
 class Site:
@@ -87,6 +133,7 @@ class Sites:
         self.owners: dict[int, Site] = {}
         self._rows: dict[int, list[Site]] = {}
         self._kept: list[nn.Module] = []
+        self._foreign: WeakSet[nn.Module] = WeakSet()
         self._model = model
         if model is not None:
             self._add("", model)
@@ -107,13 +154,18 @@ class Sites:
 
     def _meet(self, module: nn.Module, caller: Site) -> list[Site]:
         """A module not seen before: added during the run, foreign to the model, or the root of a recording."""
+        if module in self._foreign:
+            return []
         if self._model is None and caller is self.outside:
             self._add_root(module)
         else:
             for path, root in self.roots.items():
                 if any(found is module for found in root.modules()):
                     self._add(path, root)
-        return self._rows.setdefault(id(module), [])
+        rows = self._rows.get(id(module))
+        if rows is None:
+            self._foreign.add(module)
+        return rows or []
 
     def _add_root(self, module: nn.Module) -> None:
         """A single root is the profile's root; from the second on, roots go by their class names below a common one."""
