@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from threading import Lock
 from typing import Any
 
 import torch
@@ -68,13 +69,39 @@ def _tensors(values: Any) -> bool:
     return all(isinstance(value, torch.Tensor) for value in values)
 
 
+_lock = Lock()
+_listeners: list[tuple[Callable[[torch.optim.Optimizer], None], Callable[[], None]]] = []
+_hooks: list[Any] = []
+
+
 @contextmanager
 def optimizer_steps(begin: Callable[[torch.optim.Optimizer], None], end: Callable[[], None]) -> Iterator[None]:
-    """Tell when any optimizer begins and ends its step."""
-    before = register_optimizer_step_pre_hook(lambda optimizer, _args, _kwargs: begin(optimizer))
-    after = register_optimizer_step_post_hook(lambda _optimizer, _args, _kwargs: end())
+    """Tell when any optimizer begins and ends its step; who came last hears of the end first.
+
+    Torch is given one pair of hooks for all of us: it refuses hooks that come or go while a step's hooks run, and a
+    window of steps in a script begins and ends exactly then.
+    """
+    listener = (begin, end)
+    with _lock:
+        if not _listeners:
+            _hooks.append(register_optimizer_step_pre_hook(_begin))
+            _hooks.append(register_optimizer_step_post_hook(_end))
+        _listeners.append(listener)
     try:
         yield
     finally:
-        before.remove()
-        after.remove()
+        with _lock:
+            _listeners.remove(listener)
+            if not _listeners:
+                while _hooks:
+                    _hooks.pop().remove()
+
+
+def _begin(optimizer: torch.optim.Optimizer, *_call: Any) -> None:
+    for begin, _ in tuple(_listeners):
+        begin(optimizer)
+
+
+def _end(*_call: Any) -> None:
+    for _, end in tuple(reversed(_listeners)):
+        end()
