@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +17,7 @@ aten = torch.ops.aten
 ZERO = "a value that depends on data was asked for and taken as zero"
 BALANCED = "a router on unknown values chooses every expert equally often"
 DRAWN = "a random number decides what runs, and it was drawn anew"
+FINITE = "numbers that depend on data are finite"
 FEW = 16
 """Random numbers up to this many are drawn when somebody looks at them: they decide whether a layer is dropped."""
 
@@ -60,14 +62,13 @@ def packed(func: Any, args: Any, kwargs: Any, _assume: Assume) -> Any:
     return func(data, value_of(lengths), *rest, **kwargs)
 
 
-def grouped_mm(_func: Any, args: Any, kwargs: Any, _assume: Assume) -> Tensor:
-    """Products of groups of rows; torch's own meta kernel takes bfloat16 only."""
-    given = dict(zip(("self", "mat2", "offs", "bias", "out_dtype"), args, strict=False)) | kwargs
-    left, right = given["self"], given["mat2"]
-    ragged = left.dim() + right.dim() == 5
-    groups = () if ragged else (left.shape[0] if left.dim() == 3 else given["offs"].shape[0],)
-    shape = (*groups, left.shape[-2], right.shape[-1])
-    return torch.empty(shape, dtype=given.get("out_dtype") or left.dtype, device="meta")
+def ctc_loss(_func: Any, args: Any, _kwargs: Any, _assume: Assume) -> tuple[Tensor, Tensor]:
+    """Losses, and the paths that backward looks at: two for every letter of the longest target, and one."""
+    log_probs, _, _, target_lengths = args[:4]
+    steps, batch, _ = log_probs.shape
+    longest = int(value_of(target_lengths).max())
+    options: dict[str, Any] = {"dtype": log_probs.dtype, "device": "meta"}
+    return torch.empty(batch, **options), torch.empty(batch, steps, 2 * longest + 1, **options)
 
 
 INSTEAD: dict[Any, Callable[[Any, Any, Any, Assume], Any]] = {
@@ -82,7 +83,7 @@ INSTEAD: dict[Any, Callable[[Any, Any, Any, Assume], Any]] = {
     aten.masked_select.default: masked_select,
     aten.index.Tensor: picked,
     aten._pack_padded_sequence.default: packed,
-    aten._grouped_mm.default: grouped_mm,
+    aten._ctc_loss.Tensor: ctc_loss,
 }
 """What is done in place of an op's meta kernel."""
 
@@ -99,10 +100,11 @@ def chosen(func: Any, args: Any, kwargs: Any, output: Any, assume: Assume) -> No
 
     def balanced() -> Tensor:
         assume(BALANCED)
-        made = (torch.arange(shape.numel(), device="cpu") + choices // 2) % max(choices, 1)
+        made: Tensor = (torch.arange(shape.numel(), device="cpu") + choices // 2) % max(choices, 1)
         if dim is None or len(shape) != values.dim():
             return made.view(shape)
-        return made.view([*shape[: dim % len(shape)], *shape[dim % len(shape) :][1:], shape[dim]]).movedim(-1, dim)
+        at = dim % len(shape)
+        return made.view([*shape[:at], *shape[at + 1 :], shape[at]]).movedim(-1, at)
 
     known(indices, balanced)
 
@@ -120,11 +122,29 @@ def drawn(func: Any, args: Any, kwargs: Any, output: Any, assume: Assume) -> Non
     known(output, draw)
 
 
+def finite(func: Any, args: Any, _kwargs: Any, output: Any, assume: Assume) -> None:
+    """Is it infinite, is it not a number? These questions arrive as comparisons with infinity and with itself."""
+    left, right = args
+    if contents_of(left) is not None or not (left is right or right in (math.inf, -math.inf)):
+        return
+    shape, equal = output.shape, (left is right) == (func.overloadpacket is aten.eq)
+
+    def answer() -> Tensor:
+        assume(FINITE)
+        return torch.full(shape, equal, device="cpu")
+
+    known(output, answer)
+
+
 AFTER: dict[Any, Callable[[Any, Any, Any, Any, Assume], None]] = {
     aten.topk.default: chosen,
     aten.argmax.default: chosen,
     aten.max.dim: chosen,
     aten.rand.default: drawn,
+    aten.eq.Tensor: finite,
+    aten.ne.Tensor: finite,
+    aten.eq.Scalar: finite,
+    aten.ne.Scalar: finite,
 }
 """What becomes known after an op though its operands are not."""
 

@@ -28,6 +28,9 @@ without_functions = torch._C.DisableTorchFunction
 """A context in which no function mode sees anything."""
 is_wrapper_subclass: Callable[[object], bool] = is_traceable_wrapper_subclass
 
+attention_choice: Callable[..., int] = torch._fused_sdp_choice
+"""Which kernel scaled_dot_product_attention would run on these tensors, as a number."""
+
 NO_SEQUENCE = 1 << 62
 """AccumulateGrad nodes carry a number above every real one."""
 
@@ -47,6 +50,11 @@ def storage_key(tensor: torch.Tensor) -> int:
 def memory_order(tensor: torch.Tensor) -> torch.memory_format:
     """Whether a tensor's channels come last in memory; doubtful cases count as contiguous."""
     return suggest_memory_format(tensor)
+
+
+def uses_onednn() -> bool:
+    """Whether the CPU's convolutions and recurrent layers go to oneDNN."""
+    return torch.backends.mkldnn.is_available() and bool(torch._C._get_mkldnn_enabled())
 
 
 def node_sequence(node: Any) -> int:

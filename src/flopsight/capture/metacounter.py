@@ -11,8 +11,10 @@ from torch import nn
 from ..caveats import Assumed
 from . import internals, shadow
 from .byvalue import AFTER, INSTEAD
+from .disguise import Disguise
 from .dispatch import Counter
 from .memory import Live, Saved
+from .metakernels import KERNELS
 from .metas import flat
 from .sdpa import attention_as_on
 
@@ -44,19 +46,22 @@ class MetaCounter(Counter):
         self._joined: dict[int, tuple[torch.UntypedStorage, Tensor]] = {}
 
     def __enter__(self) -> MetaCounter:
-        """Begin to watch; attention takes the path that it would take on the target device."""
+        """Begin to watch; the model runs as it would on the target device."""
         if not self._depth:
             self._stack.enter_context(attention_as_on(self._target))
+            if self._target != "meta":
+                self._stack.enter_context(Disguise(torch.empty(0, device=self._target).device))
         super().__enter__()
         return self
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Note an op, unless it moves a tensor to the device where its original is already."""
-        if func is aten._to_copy.default and args[0].is_meta and _only_moves(args[0], kwargs):
-            device = kwargs["device"]
-            if device.type in (self._target, "meta"):
-                return self._read_by_user(args[0], device)
-        return super().__torch_dispatch__(func, types, args, kwargs)
+        with internals.without_functions():
+            if func is aten._to_copy.default and args[0].is_meta and _only_moves(args[0], kwargs):
+                device = kwargs["device"]
+                if device.type in (self._target, "meta"):
+                    return self._read_by_user(args[0], device)
+            return super().__torch_dispatch__(func, types, args, kwargs)
 
     def run(self, func: Any, args: Any, kwargs: Any) -> Any:
         """The op's result without data, and without running its meta kernel twice for the same shapes."""
@@ -64,10 +69,7 @@ class MetaCounter(Counter):
             return func(*args, **kwargs)
         args, wanted = self._on_meta(args), kwargs.get("device")
         kwargs = {key: self._on_meta(value) for key, value in kwargs.items()}
-        if func in INSTEAD:
-            output = self._instead(func, args, kwargs)
-        else:
-            output = self._remembered(func, args, kwargs)
+        output = (self._instead if func in INSTEAD else self._remembered)(func, args, kwargs)
         if func in AFTER:
             AFTER[func](func, args, kwargs, output, self._assume)
         shadow.follow(func, args, kwargs, output)
@@ -131,7 +133,7 @@ class MetaCounter(Counter):
         except TypeError:
             return func(*args, **kwargs)
         if made is None:
-            output = func(*args, **kwargs)
+            output = KERNELS.get(func, func)(*args, **kwargs)
             self._memo[key] = _described(output, {internals.storage_key(tensor) for tensor in flat((args, kwargs))})
             return output
         return func(*args, **kwargs) if made is ALIASES else _fresh(made)

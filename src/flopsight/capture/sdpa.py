@@ -71,8 +71,7 @@ def attention_path(
     with internals.without_modes():
         small = [stand_ins.make(tensor, width=tensor.shape[-1]) for tensor in (query, key, value)]
         small_mask = None if mask is None else stand_ins.make(mask)
-        choice: int = torch._fused_sdp_choice(*small, small_mask, dropout, causal, enable_gqa=gqa)
-    return choice
+        return internals.attention_choice(*small, small_mask, dropout, causal, enable_gqa=gqa)
 
 
 class _StandIns:

@@ -113,10 +113,10 @@ def remember(twin: Tensor, real: Tensor) -> Tensor:
     """Let a fresh meta tensor know the values of the tensor that it stands for, until that one is written into."""
     if real.is_meta or real.numel() > LARGEST:
         return twin
-    version = None if real.is_inference() else real._version
+    version = internals.version(real)
 
     def read() -> Tensor:
-        if version is not None and real._version != version:
+        if internals.version(real) != version:
             raise Unknowable
         return real.detach().cpu().clone()
 
@@ -142,8 +142,7 @@ def follow(func: Any, args: Any, kwargs: dict[str, Any], output: Any) -> None:
     if not written and (func.is_view or any(contents_of(t) is None for t in flat(args))):
         return
     try:
-        if torch.Tag.nondeterministic_seeded in func.tags:
-            raise Unknowable
+        _check_repeatable(func)
         if func.overloadpacket in OVERWRITES and contents_of(args[0]) is None and _is_whole(args[0]):
             _blank(args[0])
         reads = _as_reads(args), _as_reads(kwargs)
@@ -151,6 +150,11 @@ def follow(func: Any, args: Any, kwargs: dict[str, Any], output: Any) -> None:
         forget(list(written.values()))
         return
     _note(Call(func, *reads, written=[_sure(tensor) for tensor in written.values()]), written, (args, kwargs), output)
+
+
+def _check_repeatable(func: Any) -> None:
+    if torch.Tag.nondeterministic_seeded in func.tags:
+        raise Unknowable
 
 
 def _note(call: Call, written: dict[int, Tensor], inputs: Any, output: Any) -> None:
@@ -212,7 +216,7 @@ def _blank(tensor: Tensor) -> None:
 
 
 def _layout(tensor: Tensor) -> Layout:
-    return tensor.shape, tensor.stride(), tensor.storage_offset()
+    return tensor.shape, tensor.stride(), int(tensor.storage_offset())
 
 
 def _elements_in_storage(tensor: Tensor) -> int:

@@ -20,6 +20,8 @@ PARALLEL = ("torch.nn.parallel", "torch.distributed", "deepspeed", "accelerate",
 ORDERS = ("sorted_indices", "unsorted_indices")
 FEW = 16
 """Elements up to which a parameter's values may be asked for: a learned scale, not a matrix."""
+OWN_HOOKS = ("transformers.utils.output_capturing",)
+"""Hooks with which a model works, and which keep nothing: where their functions are defined."""
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 
 
@@ -29,7 +31,7 @@ def refusal(model: nn.Module) -> str | None:
         return "global module hooks are registered"
     for name, module in model.named_modules():
         where = f"{name or 'the model'} ({type(module).__name__})"
-        if any(getattr(module, hooks, None) for hooks in HOOKS):
+        if any(hook.__module__ not in OWN_HOOKS for kind in HOOKS for hook in getattr(module, kind, {}).values()):
             return f"{where} has hooks, and a hook must never see a meta tensor"
         if type(module).__module__.startswith(PARALLEL):
             return f"{where} is a parallel wrapper"
@@ -110,8 +112,8 @@ def on_meta(value: Any) -> Any:
         twin.update({key: on_meta(item) for key, item in value.items()})
         return twin
     if is_dataclass(value) and not isinstance(value, type):
-        twin = copy.copy(value)
+        same: Any = copy.copy(value)
         for f in fields(value):
-            object.__setattr__(twin, f.name, on_meta(getattr(value, f.name)))
-        return twin
+            object.__setattr__(same, f.name, on_meta(getattr(value, f.name)))
+        return same
     raise NoTwinError(f"an input is a {type(value).__name__}, which the twin would share with the model")

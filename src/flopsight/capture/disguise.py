@@ -1,0 +1,117 @@
+"""A twin in disguise: while it runs, its tensors say that they are where their originals are.
+
+Code asks a tensor for its device, branches on the answer and makes new tensors there. What torch decides below Python,
+where a meta tensor cannot pass for another, is decided here as the target device would.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import EllipsisType
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+from . import internals, recurrent
+from .shadow import Unknowable, value_of
+
+Tensor = torch.Tensor
+
+
+class Disguise(TorchFunctionMode):
+    """Meta tensors look as if they were on `device`."""
+
+    def __init__(self, device: torch.device) -> None:
+        super().__init__()
+        self.device = device
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Answer as a tensor on the device would."""
+        instead = ANSWERS.get(func)
+        return func(*args, **(kwargs or {})) if instead is None else instead(self, func, args, kwargs or {})
+
+
+def _device(mode: Disguise, func: Any, args: Any, _kwargs: Any) -> torch.device:
+    found: torch.device = func(*args)
+    return mode.device if found.type == "meta" else found
+
+
+def _is_on(kind: str) -> Callable[..., bool]:
+    return lambda mode, _func, args, _kwargs: _device(mode, DEVICE, args, None).type == kind
+
+
+def _index(mode: Disguise, _func: Any, args: Any, _kwargs: Any) -> int:
+    device = _device(mode, DEVICE, args, None)
+    return -1 if device.index is None else device.index
+
+
+def _constant(_mode: Disguise, func: Any, args: Any, kwargs: Any) -> Tensor:
+    """A tensor of numbers that are there in Python: made on the CPU, or the numbers would be lost."""
+    if isinstance(args[0], Tensor):
+        return func(*args, **kwargs)  # type: ignore[no-any-return]
+    made: Tensor = func(_numbers(args[0]), *args[1:], **{**kwargs, "device": "cpu"})
+    return made
+
+
+def _new_constant(_mode: Disguise, _func: Any, args: Any, kwargs: Any) -> Tensor:
+    tensor, data = args
+    return torch.tensor(_numbers(data), **{"dtype": tensor.dtype, **kwargs, "device": "cpu"})
+
+
+def _numbers(data: Any) -> Any:
+    if isinstance(data, list | tuple):
+        return [_numbers(item) for item in data]
+    return data.tolist() if isinstance(data, Tensor) else data
+
+
+def _text(_mode: Disguise, func: Any, args: Any, kwargs: Any) -> str:
+    """The text of a number, which modules use as a key."""
+    try:
+        return format(value_of(args[0]).item() if args[0].dim() == 0 else args[0], *args[1:])
+    except Unknowable:
+        text: str = func(*args, **kwargs)
+        return text
+
+
+def _assign(_mode: Disguise, func: Any, args: Any, kwargs: Any) -> None:
+    """A number written into a slice: a fill, where meta tensors would copy a tensor made for it."""
+    tensor, index, value = args
+    parts = index if isinstance(index, tuple) else (index,)
+    if not isinstance(value, bool | int | float):
+        func(*args, **kwargs)
+    elif all(isinstance(part, int | slice | EllipsisType | None) and not isinstance(part, bool) for part in parts):
+        tensor[index].fill_(torch.tensor(value, dtype=tensor.dtype))
+    else:
+        func(tensor, index, torch.tensor(value, dtype=tensor.dtype))
+
+
+def _group_norm(mode: Disguise, func: Any, args: Any, kwargs: Any) -> Tensor:
+    """On the CPU, channels that come last may stay there."""
+    order = internals.memory_order(args[0]) if mode.device.type == "cpu" else torch.contiguous_format
+    normed: Tensor = func(args[0].contiguous(memory_format=order), *args[1:], **kwargs)
+    return normed
+
+
+def _lstm(mode: Disguise, func: Any, args: Any, kwargs: Any) -> Any:
+    if mode.device.type == "cpu" and recurrent.is_fused_on_cpu(*args):
+        return recurrent.lstm_on_cpu(*args)
+    return func(*args, **kwargs)
+
+
+DEVICE = Tensor.device.__get__
+ANSWERS: dict[Any, Callable[..., Any]] = {
+    DEVICE: _device,
+    Tensor.is_cuda.__get__: _is_on("cuda"),  # type: ignore[attr-defined]
+    Tensor.is_cpu.__get__: _is_on("cpu"),  # type: ignore[attr-defined]
+    Tensor.is_meta.__get__: _is_on("meta"),  # type: ignore[attr-defined]
+    Tensor.get_device: _index,
+    torch.tensor: _constant,
+    torch.as_tensor: _constant,
+    Tensor.new_tensor: _new_constant,
+    Tensor.__format__: _text,
+    Tensor.__setitem__: _assign,
+    torch.lstm: _lstm,
+    torch.group_norm: _group_norm,
+    torch.nn.functional.group_norm: _group_norm,
+}
