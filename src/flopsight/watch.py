@@ -8,7 +8,7 @@ while it runs, and its latency is marked as too high.
 from __future__ import annotations
 
 import threading
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -19,27 +19,28 @@ from .capture import internals
 from .capture.clock import Clock, clock_for, pausing
 from .capture.dispatch import Counter
 from .capture.inputs import Run
-from .capture.scope import Call, module_calls
-from .capture.state import kept_rng
+from .capture.metas import with_tensors
+from .capture.scope import Call, module_calls, unpatched
 from .capture.timing import Timer
 from .capture.twin import NoTwinError, make_twin, on_meta
-from .caveats import Caveat, CountedLive, NotSplit, TwinWithoutAutocast
+from .caveats import Caveat, CompiledWhole, CountedLive, Note, NotSplit, TwinWithoutAutocast
 from .errors import InputError, StateError
-from .session import Ignored, Options, finished, make_counter
+from .session import Ignored, Options, apart, finished, make_counter
 from .tree import Profile, Stat, Timing
 
 
 class Watch:
-    """Counts and times every call of a model between `start` and `stop`."""
+    """Counts and times every call of a model between `start` and `stop`; a call that raises is the last one."""
 
     def __init__(self, model: nn.Module, clock: Clock | None = None) -> None:
         if not isinstance(model, nn.Module):
             raise InputError(f"The model must be a torch.nn.Module, not {type(model).__name__}.")
         self.model = Run(model).plain_model
         self.running = False
+        self.ignored: Ignored | None = None
+        self._given = Run(model)
         self._clock = clock
         self._stack = ExitStack()
-        self._ignored: Ignored | None = None
         self._timer: Timer | None = None
         self._reset()
 
@@ -47,14 +48,15 @@ class Watch:
         """Begin anew; what was seen before is forgotten."""
         self.stop()
         self._reset()
-        self._ignored = ignored
+        self.ignored = ignored
         self._thread = threading.get_ident()
-        device = Run(self.model).device
+        device = self._given.device
         self._clock = self._clock or clock_for(device)
         # On a device the host's marks would say when work is handed over, and slow a model that waits for the host.
-        self._by_module = device.type in ("cpu", "meta")
+        self._whole = [] if device.type in ("cpu", "meta") else [NotSplit()]
+        self._whole += [CompiledWhole()] if self._given.compiled else []
         self._timer = timer = Timer(self.model, self._clock.now)
-        if self._by_module:
+        if not self._whole:
             self._stack.enter_context(timer.running())
         self._stack.enter_context(module_calls(self._watch))
         self.running = True
@@ -64,31 +66,42 @@ class Watch:
         self.running = False
         self._stack.close()
 
+    def reset(self) -> None:
+        """Forget what was seen, and go on if watching."""
+        if self.running:
+            self.start(self.ignored)
+        else:
+            self._reset()
+
     def _reset(self) -> None:
         self._thread = 0
-        self._by_module = True
+        self._whole: list[Caveat] = []
         self._timer = None
-        self._twin: nn.Module | None = None
         self._seen: Counter | None = None
         self._why_live = ""
+        self._raised = ""
         self._autocast = False
         self._entered = False
         self._seconds = 0.0
         self._first: Run | None = None
+        self._made: Profile | None = None
 
     # -- while the loop runs
 
     def _watch(self, call: Call) -> Call:
         def entering(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
-            timer = self._timer
-            if self._entered or timer is None or threading.get_ident() != self._thread:
+            if self._entered or self._timer is None or threading.get_ident() != self._thread:
                 return call(module, *args, **kwargs)
-            site = timer.sites.row(module)
+            site = self._timer.sites.row(self.model if module is self._given.model else module)
             if site is None:
                 return call(module, *args, **kwargs)
             self._entered = True
             try:
                 return self._enter(call, site.path, module, args, kwargs)
+            except BaseException as problem:
+                self._raised = type(problem).__name__
+                self.stop()
+                raise
             finally:
                 self._entered = False
 
@@ -96,21 +109,19 @@ class Watch:
 
     def _enter(self, call: Call, path: str, module: nn.Module, args: Any, kwargs: Any) -> Any:
         assert self._clock is not None
+        self._made = None
         if self._first is None:
-            self._first = Run(self.model, args, kwargs)
+            with internals.without_modes():
+                self._first = Run(self.model, with_tensors(args, _stand_in), with_tensors(kwargs, _stand_in))
         with pausing():
             counted = self._count_on_twin(path, args, kwargs)
         self._clock.wait()
         begin = self._clock.now()
         try:
-            if counted:
+            if not counted:
+                return self._count_live(call, module, args, kwargs)
+            with unpatched() if self._given.compiled else nullcontext():
                 return call(module, *args, **kwargs)
-            counter = make_counter(self.model, Options(run=self._first))
-            try:
-                with counter:
-                    return nn.Module.__call__(module, *args, **kwargs)
-            finally:
-                self._take(counter)
         finally:
             self._clock.wait()
             self._seconds += self._clock.now() - begin
@@ -121,13 +132,12 @@ class Watch:
             return False
         device = Run(self.model, args, kwargs).device
         try:
-            if self._twin is None:
-                self._twin, _ = make_twin(self.model)
-            twin_args, twin_kwargs = on_meta(args), on_meta(kwargs)
-            first = Run(self._twin, twin_args, twin_kwargs)
-            counter = make_counter(self._twin, Options(run=first, target=device.type))
-            with kept_rng(), internals.without_modes(), counter:
-                self._twin.get_submodule(path)(*twin_args, **twin_kwargs)
+            with apart():
+                twin, _ = make_twin(self.model)  # anew for every call: modes and buffers may have changed since
+                twin_args, twin_kwargs = on_meta(args), on_meta(kwargs)
+                counter = make_counter(twin, Options(run=Run(twin, twin_args, twin_kwargs), target=device.type))
+                with counter:
+                    twin.get_submodule(path)(*twin_args, **twin_kwargs)
         except NoTwinError as problem:
             self._why_live = str(problem)
             return False
@@ -137,6 +147,15 @@ class Watch:
         self._autocast = self._autocast or torch.is_autocast_enabled(device.type)
         self._take(counter)
         return True
+
+    def _count_live(self, call: Call, module: nn.Module, args: Any, kwargs: Any) -> Any:
+        """Make the call under the counter; what came before an exception is kept."""
+        counter = make_counter(self.model, Options(run=Run(self.model, args, kwargs)))
+        try:
+            with counter:
+                return counter.watch(call)(self.model if module is self._given.model else module, *args, **kwargs)
+        finally:
+            self._take(counter)
 
     def _take(self, counter: Counter) -> None:
         if self._seen is None:
@@ -151,10 +170,27 @@ class Watch:
         """What was seen so far."""
         if self._seen is None or self._timer is None:
             raise StateError("Nothing was profiled: call start_profile(), run the model, then ask for its numbers.")
-        latencies = self._timer.sums() if self._by_module else {"": self._seconds}
-        options = Options(run=self._first, ignored=self._ignored, latencies=latencies)
-        result, _ = finished(self._seen, options)
-        doubts: list[Caveat] = [CountedLive(self._why_live)] if self._why_live else []
-        doubts += [TwinWithoutAutocast()] if self._autocast else []
-        doubts += [] if self._by_module else [NotSplit()]
-        return replace(result, timing=Timing(forward=Stat((self._seconds,))), caveats=(*result.caveats, *doubts))
+        if self._made is None:
+            latencies = {"": self._seconds} if self._whole else self._timer.sums()
+            result, _ = finished(self._seen, Options(run=self._first, ignored=self.ignored, latencies=latencies))
+            timing = Timing(forward=Stat((self._seconds,)))
+            self._made = replace(result, timing=timing, caveats=(*result.caveats, *self._doubts()))
+        return self._made
+
+    def _doubts(self) -> list[Caveat]:
+        doubts: list[Caveat] = [*self._whole]
+        if self._why_live:
+            doubts.append(CountedLive(self._why_live))
+        if self._autocast:
+            doubts.append(TwinWithoutAutocast())
+        if self._raised:
+            kept = "Costs are those up to there" if self._why_live else "Costs are those of a whole forward"
+            doubts.append(
+                Note(f"The model raised {self._raised}, which ended the profile. {kept}; the time ends there.")
+            )
+        return doubts
+
+
+def _stand_in(tensor: torch.Tensor) -> torch.Tensor:
+    """A tensor of the same shape, dtype and device that keeps none of the user's memory alive."""
+    return torch.empty((), dtype=tensor.dtype, device=tensor.device).expand(tensor.shape)

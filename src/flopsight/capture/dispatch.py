@@ -73,9 +73,8 @@ class Counter(TorchDispatchMode):
         """Begin to watch. Entered again while an op runs, it looks inside that op."""
         self._depth += 1
         if self._depth == 1:
-            watch = self._watch
             self._stack.enter_context(internals.eager_stance())
-            self._stack.enter_context(module_calls(watch))
+            self._stack.enter_context(module_calls(self.watch))
             self._stack.enter_context(optimizer_steps(self._begin_step, self._end_step))
             if self.saved is not None:
                 self._stack.enter_context(self.saved.watching(self._saver))
@@ -104,7 +103,9 @@ class Counter(TorchDispatchMode):
 
     # -- modules
 
-    def _watch(self, plain: Call) -> Call:
+    def watch(self, plain: Call) -> Call:
+        """Module calls that know their row."""
+
         def watched(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
             place = self.places.here() if self.places is not None else None
             if place is None:

@@ -8,10 +8,12 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 from weakref import WeakSet
 
+import torch
 from torch import nn
 
 from ..records import OUTSIDE
 
+compiling = torch.compiler.is_compiling
 Call = Callable[..., Any]
 Watcher = Callable[[Call], Call]
 
@@ -25,6 +27,7 @@ class _Patch:
         self.wrappers: list[Watcher] = []
         self.hidden: dict[int, tuple[Watcher, ...]] = {}
         """By thread: the wrappers that do not see its calls."""
+        self.suspended = 0
         self._owner, self._name = owner, name
         self._plain: Call = getattr(owner, name)
         self._installed: Call | None = None
@@ -41,18 +44,21 @@ class _Patch:
         self._installed = None if call is self._plain else call
 
     def _composed(self) -> Call:
-        everyone = _over(self._plain, self.wrappers)
-        if not (self.hidden and self.wrappers):
-            return everyone
+        plain = self._plain
+        if not self.wrappers or self.suspended:
+            return plain
+        everyone = _over(plain, self.wrappers)
         chains = {
-            thread: _over(self._plain, [wrapper for wrapper in self.wrappers if wrapper not in hidden])
+            thread: _over(plain, [wrapper for wrapper in self.wrappers if wrapper not in hidden])
             for thread, hidden in self.hidden.items()
         }
 
-        def by_thread(*args: Any, **kwargs: Any) -> Any:
-            return chains.get(threading.get_ident(), everyone)(*args, **kwargs)
+        def watched(*args: Any, **kwargs: Any) -> Any:
+            if compiling():
+                return plain(*args, **kwargs)  # torch.compile follows us here: what it makes must not contain us
+            return (chains.get(threading.get_ident(), everyone) if chains else everyone)(*args, **kwargs)
 
-        return by_thread
+        return watched
 
 
 def _over(call: Call, wrappers: list[Watcher]) -> Call:
@@ -103,6 +109,21 @@ def unseen() -> Iterator[None]:
             del patch.hidden[thread]
             if before is not None:
                 patch.hidden[thread] = before
+            patch.install()
+
+
+@contextmanager
+def unpatched() -> Iterator[None]:
+    """Module calls as torch has them: what torch.compile makes inside the block does not depend on anybody watching."""
+    patch = _patch(nn.Module, "__call__")
+    with _lock:
+        patch.suspended += 1
+        patch.install()
+    try:
+        yield
+    finally:
+        with _lock:
+            patch.suspended -= 1
             patch.install()
 
 

@@ -58,7 +58,10 @@ def get_model_profile(
             module.training = flag
     result = replace(result, step=warm_up)
     if print_profile:
-        write(result.render("deepspeed", module_depth=module_depth, top_modules=top_modules, detailed=detailed), output_file)
+        write(
+            result.render("deepspeed", module_depth=module_depth, top_modules=top_modules, detailed=detailed),
+            output_file,
+        )
     if as_string:
         return units.seed_flops(result.flops), units.seed_macs(result.macs), units.seed_params(result.params)
     return result.flops, result.macs, result.params
@@ -100,10 +103,7 @@ class FlopsProfiler:
 
     def reset_profile(self) -> None:
         """Forget what was seen, and go on if profiling was on."""
-        if self._watch.running:
-            self._watch.start()
-        else:
-            self._watch = Watch(self.model)
+        self._watch.reset()
 
     def end_profile(self) -> None:
         """Stop profiling and clean up. Nothing is left in the model; numbers stay readable."""
