@@ -53,8 +53,10 @@ class Watch:
         device = self._given.device
         self._clock = self._clock or clock_for(device)
         # On a device the host's marks would say when work is handed over, and slow a model that waits for the host.
-        self._whole = [] if device.type in ("cpu", "meta") else [NotSplit()]
-        self._whole += [CompiledWhole()] if self._given.compiled else []
+        if device.type not in ("cpu", "meta"):
+            self._whole.append(NotSplit())
+        if self._given.compiled:
+            self._whole.append(CompiledWhole())
         self._timer = timer = Timer(self.model, self._clock.now)
         if not self._whole:
             self._stack.enter_context(timer.running())
@@ -76,6 +78,7 @@ class Watch:
     def _reset(self) -> None:
         self._thread = 0
         self._whole: list[Caveat] = []
+        """Why only the whole is timed, and not every module."""
         self._timer = None
         self._seen: Counter | None = None
         self._why_live = ""

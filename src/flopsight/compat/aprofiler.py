@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 from .. import units
+from ..errors import InputError
+from ..hardware.dtypes import torch_name
 from .flops_profiler import FlopsProfiler
 
 
 class AProfiler(FlopsProfiler):
-    """A FlopsProfiler that also tells what the activations take."""
+    """A FlopsProfiler that also tells what the activations take, and how much of the device's peak is used."""
 
     format = "aprofiler"
 
@@ -17,3 +20,30 @@ class AProfiler(FlopsProfiler):
         """Bytes saved for backward."""
         size = self.profile.activation_bytes
         return units.seed_large(size, "B") if as_string else size
+
+    def compute_gpu_utilization(self, total_steps_time: float, dtype: object = None) -> float | None:
+        """The FLOPs that were counted, over the time of their steps, over the device's dense peak in a dtype.
+
+        The profiler counts the forward. For whole training steps, `step_profiler(...).profile.mfu` has the backward too.
+        None, and a warning that says why, where the device's peak is not known.
+        """
+        if not total_steps_time > 0:
+            raise InputError(
+                f"total_steps_time must be the seconds that the profiled steps took, not {total_steps_time!r}."
+            )
+        profile = self.profile
+        name = torch_name(profile.environment.dtype if dtype is None else dtype)
+        peak = profile.peak_flops.get(name)
+        if peak is None:
+            warnings.warn(
+                f"The utilization is not known, because no dense {name} peak of this device "
+                f"({profile.environment.device_name}) is known. State one: FLOPSIGHT_PEAK_FLOPS='{name}=989e12'.",
+                stacklevel=2,
+            )
+            return None
+        return profile.flops / (total_steps_time * peak)
+
+    def _aggregated(self, depth: int | None, top_modules: int) -> list[str]:
+        from ..render.aprofiler import aggregated
+
+        return aggregated(self.profile, depth=depth, top_modules=top_modules)

@@ -40,10 +40,10 @@ def get_model_profile(
     """FLOPs, MACs and parameters of one inference: eval mode, no gradients, the model as it was afterwards."""
     if mode not in ("forward", "generate"):
         raise InputError(f"mode must be 'forward' or 'generate', not {mode!r}.")
-    if input_shape is None and not args and not kwargs:
+    if input_shape is None and (args is None or not len(args)) and not kwargs:
         raise InputError("Say what the model runs on: input_shape=(...), args=[...] or kwargs={...}.")
     method = "__call__" if mode == "forward" else "generate"
-    run = make_run(model, tuple(args or ()), kwargs, input_shape, method=method)
+    run = make_run(model, args, kwargs, input_shape, method=method)
     if mode == "generate" and not callable(getattr(model, "generate", None)):
         raise InputError(f"mode='generate' needs a model with a generate() method; {type(model).__name__} has none.")
     flags = [(module, module.training) for module in model.modules()]
@@ -149,10 +149,13 @@ class FlopsProfiler:
 
     def print_model_aggregated_profile(self, module_depth: int = -1, top_modules: int = 1) -> None:
         """Print the top modules at every depth."""
+        depth = None if module_depth < 0 else module_depth
+        write("\n".join(self._aggregated(depth, top_modules)) + "\n")
+
+    def _aggregated(self, depth: int | None, top_modules: int) -> list[str]:
         from ..render.deepspeed import aggregated
 
-        depth = None if module_depth < 0 else module_depth
-        write("\n".join(aggregated(self.profile, depth=depth, top_modules=top_modules)) + "\n")
+        return aggregated(self.profile, depth=depth, top_modules=top_modules)
 
 
 def with_engine(seen: Profile, engine: Any) -> Profile:
@@ -183,11 +186,11 @@ def _timing(engine: Any, timing: Timing) -> Timing:
     breakdown = getattr(engine, "wall_clock_breakdown", None)
     if timers is None or not callable(breakdown) or not breakdown():
         return timing
-    found: dict[str, Stat] = {}
-    for name, timer in (("backward", "bwd"), ("optimizer", "step")):
-        if timers.has_timer(timer):
-            found[name] = Stat((timers(timer).elapsed(reset=False) / 1000,))
-    return replace(timing, **found)
+
+    def seconds(timer: str, known: Stat | None) -> Stat | None:
+        return Stat((timers(timer).elapsed(reset=False) / 1000,)) if timers.has_timer(timer) else known
+
+    return replace(timing, backward=seconds("bwd", timing.backward), optimizer=seconds("step", timing.optimizer))
 
 
 def write(text: str, output_file: str | Path | None = None) -> None:

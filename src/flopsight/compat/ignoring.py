@@ -27,7 +27,9 @@ def ignoring(model: nn.Module, modules: Iterable[Any] | None) -> Ignored | None:
         elif isinstance(item, str):
             classes = {type(module).__name__ for module in found.values()}
             if item not in found and item not in classes:
-                raise InputError(f"ignore_modules names {item!r}, which the model does not have.{did_you_mean(item, [*found, *classes])}")
+                raise InputError(
+                    f"ignore_modules names {item!r}, which the model does not have.{did_you_mean(item, [*found, *classes])}"
+                )
             (names if item in found else kinds).add(item)
         else:
             raise InputError(f"ignore_modules takes module classes, modules and names, not {item!r}.")
