@@ -12,6 +12,7 @@ from torch import nn
 from .analysis.build import build
 from .capture.inputs import Run, make_run
 from .capture.latency import measure_latency
+from .capture.timeline import timeline_of
 from .errors import CheckFailed, InputError
 from .session import Ignored, Recording, attach, counted, kept
 from .tree import Profile
@@ -59,6 +60,7 @@ def profile(
     repeats: int = 10,
     latency: bool = True,
     memory: bool = True,
+    timeline: bool = False,
     strict: bool = False,
 ) -> Profile:
     """Count a model and time it: what it costs, where, and how long it takes without us.
@@ -73,6 +75,9 @@ def profile(
     result = profiled(run, warmup=warmup, repeats=repeats, latency=latency, memory=memory)
     if batch_size is not None:
         result = replace(result, batch_size=batch_size)
+    if timeline:
+        with kept(run):
+            result = replace(result, timeline=timeline_of(run))
     return checked(result) if strict else result
 
 

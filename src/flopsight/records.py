@@ -121,6 +121,22 @@ def _flat(value: Argument) -> list[TensorMeta]:
 
 
 @dataclass(frozen=True, slots=True)
+class Span:
+    """Something that took time in a traced run, in nanoseconds from its beginning."""
+
+    name: str
+    kind: str
+    """module, op or kernel."""
+    begin: int
+    end: int
+    lane: int
+    """The thread on the host, the stream on the device."""
+    path: str = ""
+    """The module that it is, or that it ran in."""
+    shapes: tuple[Shape, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class ModuleCall:
     """What went into a module and came out of it, the first time; and how often it was called."""
 

@@ -10,7 +10,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from .errors import InputError, did_you_mean
-from .records import OUTSIDE, PHASES, Parameter, Shape
+from .records import OUTSIDE, PHASES, Parameter, Shape, Span
 
 if TYPE_CHECKING:
     from .caveats import Caveat
@@ -389,6 +389,8 @@ class Profile:
     """What was alive at the peak, in bytes by kind."""
     peak_flops: Mapping[str, float] = field(default_factory=dict)
     """Dense peak of the device by dtype, in FLOP/s, where the device is known."""
+    timeline: tuple[Span, ...] = ()
+    """One traced run, where a timeline was asked for."""
     world: World = World()
     model_parallel_costs: Whole | None = None
     ranks: tuple[Profile, ...] = ()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -201,3 +201,25 @@ def tokens_of(run: Run) -> int | None:
     if isinstance(named, torch.Tensor):
         return named.numel()
     return next((t.numel() for t in run.tensors if t.dim() == 2 and t.dtype in (torch.int64, torch.int32)), None)
+
+
+COPIES = 3
+SMALL_INPUTS = 64 << 20
+"""Bytes of inputs that could stay in a cache from one run to the next."""
+
+
+def rotated(run: Run) -> list[Run]:
+    """The same run on equal inputs in other memory, to be taken in turn: real inputs are not in the cache."""
+    tensors = run.tensors
+    if not tensors or sum(tensor.nbytes for tensor in tensors) > SMALL_INPUTS or run.method != "__call__":
+        return [run]
+    return [run, *(replace(run, args=_copied(run.args), kwargs=_copied(run.kwargs)) for _ in range(COPIES - 1))]
+
+
+def _copied(value: Any) -> Any:
+    """Plain containers with their plain tensors copied; anything else is shared."""
+    if type(value) is torch.Tensor and value.is_leaf:
+        return value.detach().clone().requires_grad_(value.requires_grad)
+    if type(value) in (list, tuple):
+        return type(value)(map(_copied, value))
+    return {key: _copied(item) for key, item in value.items()} if type(value) is dict else value

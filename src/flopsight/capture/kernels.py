@@ -30,6 +30,7 @@ class TraceEvent:
     linked: int = 0
     """Joins a kernel to the op that launched it."""
     sequence: int = -1
+    shapes: tuple[tuple[int, ...], ...] = ()
 
 
 @dataclass(frozen=True)

@@ -25,27 +25,27 @@ class DeviceTrace:
 
 
 @contextmanager
-def device_trace(device: torch.device, *, ops: bool) -> Iterator[DeviceTrace]:
+def device_trace(device: torch.device, *, ops: bool, shapes: bool = False) -> Iterator[DeviceTrace]:
     """Trace the device's work inside the block; with `ops`, the host's ops and autograd nodes too."""
     trace = DeviceTrace()
     activity = getattr(ProfilerActivity, device.type.upper(), None)
     if activity is None:
         raise NoDeviceTrace(f"torch's profiler does not trace {device.type} devices")
-    profiler = torch.profiler.profile(
-        activities=[activity, ProfilerActivity.CPU] if ops else [activity], acc_events=True
-    )
+    activities = {activity, ProfilerActivity.CPU} if ops else {activity}
+    profiler = torch.profiler.profile(activities=activities, record_shapes=shapes, acc_events=True)
     try:
         profiler.start()
     except RuntimeError as problem:
         raise NoDeviceTrace(f"a profiler is already running in this process ({problem})") from problem
     try:
         yield trace
-        torch.accelerator.synchronize(device)
+        if device.type != "cpu":
+            torch.accelerator.synchronize(device)
     finally:
         profiler.stop()
     results: Any = profiler.profiler
     trace.events = [_event(raw) for raw in results.kineto_results.events()]
-    if not any(event.device for event in trace.events):
+    if device.type != "cpu" and not any(event.device for event in trace.events):
         raise NoDeviceTrace("torch's profiler saw no kernels (is CUPTI missing?)")
 
 
@@ -60,4 +60,5 @@ def _event(raw: Any) -> TraceEvent:
         correlation=raw.correlation_id(),
         linked=raw.linked_correlation_id(),
         sequence=raw.sequence_nr(),
+        shapes=tuple(tuple(shape) for shape in raw.shapes() if isinstance(shape, list) and shape),
     )

@@ -14,7 +14,7 @@ from ..records import BACKWARD, FORWARD, RECOMPUTE
 from ..tree import Stat, Timing
 from .backward import NodeTimes
 from .clock import Clock, clock_for
-from .inputs import Run
+from .inputs import Run, rotated
 from .kernels import DeviceTime, Marks, place_kernels, with_children
 from .kineto import NoDeviceTrace, device_trace
 from .ownership import optimizer_steps
@@ -26,6 +26,12 @@ FEWEST = 2
 """Repeats that are made whatever they cost, so that a first slow one can be told from the rest."""
 QUIET = 0.05
 """Spread or distortion above which a profile says so."""
+STEADY = 0.1
+"""Difference between two warm-up runs under which they are the same."""
+MOST_WARMUP = 10
+"""Runs that warm-up adds at the most to those asked for."""
+WARMUP_BUDGET = 5.0
+"""Seconds of warm-up after which none is added."""
 TRACES = 3
 """Runs under the device's tracer; the middle one is shown."""
 
@@ -55,14 +61,14 @@ class HostPass:
 def measure_latency(run: Run, warmup: int, repeats: int, clock: Clock | None = None) -> Latencies:
     """Plain and timed runs in turn, so that a change of the machine's pace meets both alike."""
     clock = clock or clock_for(run.device)
-    for _ in range(warmup):
-        run.step()
+    _warm_up(run, clock, warmup)
+    runs = rotated(run)
     plain: list[dict[str, float]] = []
     timed: list[HostPass] = []
     begun = clock.now()
-    for _ in range(repeats):
-        plain.append(plain_pass(run, clock))
-        timed.append(host_pass(run, clock))
+    for i in range(repeats):
+        plain.append(plain_pass(runs[i % len(runs)], clock))
+        timed.append(host_pass(runs[(i + 1) % len(runs)], clock))
         if len(plain) >= FEWEST and clock.now() - begun > TIME_BUDGET:
             break
     timing = Timing()
@@ -79,6 +85,18 @@ def measure_latency(run: Run, warmup: int, repeats: int, clock: Clock | None = N
     if run.compiled:
         return replace(found, forward={"": forward.median}, caveats=(*found.caveats, CompiledWhole()))
     return found if run.device.type in ("cpu", "meta") else _with_device_time(run, found)
+
+
+def _warm_up(run: Run, clock: Clock, at_least: int) -> None:
+    """As many runs as asked for, then on until two in a row take the same time, within reason."""
+    if not at_least:
+        return
+    times: list[float] = []
+    while len(times) < at_least + MOST_WARMUP:
+        times.append(sum(plain_pass(run, clock).values()))
+        steady = len(times) > 1 and abs(times[-1] - times[-2]) <= STEADY * times[-2]
+        if len(times) >= at_least and (steady or sum(times) > WARMUP_BUDGET):
+            return
 
 
 def plain_pass(run: Run, clock: Clock) -> dict[str, float]:

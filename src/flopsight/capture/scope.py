@@ -95,6 +95,27 @@ def module_calls(watcher: Watcher) -> AbstractContextManager[None]:
 
 
 @contextmanager
+def calls_of(kind: type[nn.Module], watcher: Watcher) -> Iterator[None]:
+    """Wrap the calls of one class's modules inside the block, at no cost to those of any other."""
+    own: Call | None = vars(kind).get("__call__")
+
+    def inherited(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
+        return super(kind, module).__call__(*args, **kwargs)  # whoever watches all modules sees this one too
+
+    call = watcher(own or inherited)
+    kind.__call__ = call  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        if vars(kind).get("__call__") is not call:
+            pass  # somebody put theirs over ours, and it stays
+        elif own is not None:
+            kind.__call__ = own  # type: ignore[method-assign]
+        else:
+            del kind.__call__
+
+
+@contextmanager
 def unseen() -> Iterator[None]:
     """Module calls that this thread makes inside the block are seen only by watchers that come inside it too."""
     patch, thread = _patch(nn.Module, "__call__"), threading.get_ident()
@@ -145,13 +166,16 @@ class Sites:
     """The rows of a model, and which of them a module call belongs to.
 
     A module that is registered under several names is several rows; a call goes to the one below the caller.
-    Without a model, every module called from outside all others becomes a root of its own.
+    Without a model, every module called from outside all others becomes a root of its own, if it is admitted.
     """
 
-    def __init__(self, model: nn.Module | None = None) -> None:
+    def __init__(self, model: nn.Module | None = None, admits: Callable[[nn.Module], bool] = lambda _module: True) -> None:
         self.outside = Site(OUTSIDE)
         self.roots: dict[str, nn.Module] = {}
         self.owners: dict[int, Site] = {}
+        self.on_root: Callable[[nn.Module], None] = lambda _root: None
+        """Called with every root that is found while watching."""
+        self._admits = admits
         self._rows: dict[int, list[Site]] = {}
         self._kept: list[nn.Module] = []
         self._foreign: WeakSet[nn.Module] = WeakSet()
@@ -166,19 +190,37 @@ class Sites:
             rows = self._meet(module, caller)
         if len(rows) == 1:
             return rows[0]
-        return max(rows, key=lambda row: _common(row.path, caller.path)) if rows else caller
+        return max(rows, key=lambda row: (_common(row.path, caller.path), -row.path.count("."))) if rows else caller
 
     def row(self, module: nn.Module) -> Site | None:
         """The first row of a module, if it is part of what is watched."""
         rows = self._rows.get(id(module))
         return rows[0] if rows else None
 
+    @property
+    def whole(self) -> nn.Module:
+        """The one root, or a holder of them all."""
+        if len(self.roots) == 1:
+            return next(iter(self.roots.values()))
+        holder = nn.Module()
+        for name, root in self.roots.items():
+            holder.add_module(name, root)
+        return holder
+
     def _meet(self, module: nn.Module, caller: Site) -> list[Site]:
         """A module not seen before: added during the run, foreign to the model, or the root of a recording."""
         if module in self._foreign:
             return []
+        inner = compiled_from(module)
+        if inner is not module:
+            rows = self._rows.get(id(inner)) or self._meet(inner, caller)
+            if rows:
+                self._rows[id(module)] = rows
+                self._kept.append(module)
+            return rows
         if self._model is None and caller is self.outside:
-            self._add_root(module)
+            if self._admits(module):
+                self._add_root(module)
         else:
             for path, root in self.roots.items():
                 if any(found is module for found in root.modules()):
@@ -190,6 +232,7 @@ class Sites:
 
     def _add_root(self, module: nn.Module) -> None:
         """A single root is the profile's root; from the second on, roots go by their class names below a common one."""
+        self.on_root(module)
         if not self.roots:
             self._add("", module)
             return
@@ -214,6 +257,17 @@ class Sites:
             for parameter in module._parameters.values():
                 if parameter is not None:
                     self.owners.setdefault(id(parameter), rows[0])
+
+
+def sites_of(model: nn.Module | Sites | None) -> Sites:
+    """The rows of a model; those that somebody already has stay the same ones."""
+    return model if isinstance(model, Sites) else Sites(model)
+
+
+def compiled_from(module: nn.Module) -> nn.Module:
+    """The module that torch.compile put its wrapper around, or the module itself."""
+    inner = module._modules.get("_orig_mod")
+    return module if inner is None else inner
 
 
 def paths(module: nn.Module, path: str = "") -> Iterator[tuple[str, nn.Module]]:

@@ -11,14 +11,14 @@ from typing import Any
 from torch import nn
 
 from . import internals
-from .scope import Call, Site, Sites, module_calls
+from .scope import Call, Site, Sites, module_calls, sites_of
 
 
 class Timer:
     """Marks by thread: (moment, the row that runs from then on, whether it was entered)."""
 
-    def __init__(self, model: nn.Module, now: Callable[[], Any]) -> None:
-        self.sites = Sites(model)
+    def __init__(self, model: nn.Module | Sites, now: Callable[[], Any]) -> None:
+        self.sites = sites_of(model)
         self.makers: list[tuple[int, Site]] = []
         """(number of the next autograd node, the row that will make it), on the thread that began."""
         self._now = now
@@ -113,15 +113,22 @@ class Timer:
         i = bisect_right(self.makers, number, key=lambda made: made[0]) - 1
         return self.makers[i][1] if i >= 0 else self.sites.outside
 
-    def sums(self, unit: float = 1.0) -> dict[str, float]:
-        """Time by path, submodules included, in units of `unit`; a module that calls itself is timed once."""
+    def calls(self) -> Iterator[tuple[int, Any, Any, str]]:
+        """Every module call: thread, begin, end, path; a call within a call of the same module is left out."""
+        for thread, marks in self._threads.items():
+            open_calls: list[tuple[Any, Site]] = []
+            for at, site, entered in marks:
+                if entered:
+                    open_calls.append((at, site))
+                    continue
+                begin, left = open_calls.pop()
+                if all(outer is not left for _, outer in open_calls):
+                    yield thread, begin, at, left.path
+
+    def sums(self) -> dict[str, float]:
+        """Seconds by path on the thread that began, submodules included."""
         totals: dict[str, float] = {}
-        open_calls: list[tuple[Any, Site]] = []
-        for at, site, entered in self._threads.get(self._thread, []):
-            if entered:
-                open_calls.append((at, site))
-                continue
-            begin, left = open_calls.pop()
-            if all(outer is not left for _, outer in open_calls):
-                totals[left.path] = totals.get(left.path, 0.0) + (at - begin) * unit
+        for thread, begin, end, path in self.calls():
+            if thread == self._thread:
+                totals[path] = totals.get(path, 0.0) + end - begin
         return totals

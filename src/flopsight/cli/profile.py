@@ -48,10 +48,12 @@ def profile(
         raise InputError("--optimizer steps after a backward; add --train.")
     if meta and device:
         raise InputError("--meta runs on no device; leave out --device or --meta.")
+    if meta and view.timeline:
+        raise InputError("--meta runs nothing that takes time; leave it out for a timeline.")
     _progress(f"building {target}")
     loaded = load_target(target, specs, device=device, dtype=number, meta=meta)
     _progress(f"{'counting' if meta else 'profiling'} {target}")
-    result = profile_target(loaded, train=train, optimizer=optimizer, meta=meta, repeats=repeats, warmup=warmup)
+    result = profile_target(loaded, train=train, optimizer=optimizer, meta=meta, repeats=repeats, warmup=warmup, timeline=view.timeline)
     _progress("")
     view.present(result)
     if strict:

@@ -21,7 +21,8 @@ TOP = {
     "aprofiler": "top_modules",
 }
 """What `--top` limits in a format."""
-SUFFIXES = (".json", ".html", ".md", ".txt", ".csv")
+SUFFIXES = (".json", ".html", ".md", ".txt", ".csv", ".trace.json")
+TIMELINE = ".trace.json"
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,11 @@ class View:
             _check_output(self.output)
 
     @property
+    def timeline(self) -> bool:
+        """Whether a timeline is wanted."""
+        return self.format == "trace" or (self.output is not None and self.output.name.endswith(TIMELINE))
+
+    @property
     def options(self) -> dict[str, Any]:
         """What the renderer is told; None is not told at all."""
         told = {"depth": self.depth, "full": self.full or None, "width": self.width, "sort": self.sort}
@@ -70,7 +76,9 @@ class View:
     def _write(self, profile: Profile, path: Path) -> None:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            if path.suffix == ".json":
+            if path.name.endswith(TIMELINE):
+                path.write_text(profile.render("trace"), encoding="utf-8")
+            elif path.suffix == ".json":
                 profile.save(path)
             elif path.suffix == ".html":
                 profile.to_html(path)

@@ -22,6 +22,7 @@ RENDERERS = {
     "markdown": "render.markdown:render",
     "json": "store:dumps",
     "csv": "render.csv:render",
+    "trace": "render.trace:render",
 }
 """Where the function lives that draws a format: it takes the profile, then options by name, and returns text."""
 

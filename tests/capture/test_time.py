@@ -1,0 +1,184 @@
+"""Time by a clock that the tests turn by hand: nothing here waits or measures."""
+
+import json
+import threading
+from time import perf_counter_ns
+
+import pytest
+import torch
+from torch import nn
+
+import flopsight
+from flopsight.capture.clock import Clock, pausing, user_time
+from flopsight.capture.inputs import Run, rotated
+from flopsight.capture.latency import measure_latency
+from flopsight.capture.timing import Timer
+
+
+class Hands:
+    """A clock that goes on only when somebody moves it."""
+
+    def __init__(self):
+        self.time = 0.0
+        self.clock = Clock(now=lambda: self.time, mark=lambda: self.time)
+
+
+class Takes(nn.Module):
+    """A module that takes as long as it is told, then runs its children."""
+
+    def __init__(self, hands, seconds, *children):
+        super().__init__()
+        self.hands, self.seconds, self.inner = hands, seconds, nn.ModuleList(children)
+
+    def forward(self, x):
+        self.hands.time += self.seconds
+        for child in self.inner:
+            x = child(x)
+        return x + 0
+
+
+def test_a_module_has_its_own_time_and_that_of_its_submodules():
+    hands = Hands()
+    shared = Takes(hands, 4)
+    model = Takes(hands, 1, Takes(hands, 2, shared), shared)
+    timer = Timer(model, hands.clock.now)
+
+    with timer.running():
+        model(torch.ones(1))
+
+    assert timer.sums() == {"": 11, "inner.0": 6, "inner.0.inner.0": 4, "inner.1": 4}
+
+
+def test_a_module_that_calls_itself_is_not_timed_twice():
+    hands = Hands()
+
+    class Recursive(nn.Module):
+        def forward(self, times):
+            hands.time += 1
+            if times:
+                self(times - 1)
+
+    model = Recursive()
+    timer = Timer(model, hands.clock.now)
+    with timer.running():
+        model(3)
+
+    assert timer.sums() == {"": 4}
+
+
+def test_calls_of_another_thread_are_not_timed():
+    hands = Hands()
+    model = Takes(hands, 1)
+    timer = Timer(model, hands.clock.now)
+
+    with timer.running():
+        other = threading.Thread(target=model, args=(torch.ones(1),))
+        other.start()
+        other.join()
+        model(torch.ones(1))
+
+    assert timer.sums() == {"": 1}
+
+
+def test_the_plain_runs_give_the_latency_and_one_whole_timed_run_the_rows():
+    hands = Hands()
+    model = Takes(hands, 1, Takes(hands, 3))
+    slowness = iter([0, 0, 0, 6, 0, 0] + [0] * 50)
+    model.register_forward_pre_hook(lambda *_: setattr(hands, "time", hands.time + next(slowness)))
+
+    found = measure_latency(Run(model, (torch.ones(1),)), warmup=2, repeats=3, clock=hands.clock)
+
+    assert found.timing.forward.median == 4
+    assert found.forward == {"": 4, "inner.0": 3}
+    assert found.timing.distortion == pytest.approx(1.0, abs=1.5)
+
+
+def test_warm_up_goes_on_until_two_runs_take_the_same_time():
+    hands = Hands()
+    slowness = iter([0.5, 0.2, 0.09, 0.01] + [0] * 50)
+    model = Takes(hands, 0.01)
+    calls = []
+
+    def slow(*_):
+        calls.append(1)
+        hands.time += next(slowness)
+
+    model.register_forward_pre_hook(slow)
+
+    found = measure_latency(Run(model, (torch.ones(1),)), warmup=1, repeats=2, clock=hands.clock)
+
+    # 0.51, 0.21, 0.10, 0.02, 0.01, 0.01: the sixth equals the fifth; then two plain and two timed runs.
+    assert len(calls) == 6 + 4
+    assert found.timing.forward.samples == pytest.approx((0.01, 0.01))
+
+
+def test_a_slow_pass_with_marks_is_reported_as_distorted():
+    hands = Hands()
+    model = Takes(hands, 1)
+    turn = iter(range(100))
+    model.register_forward_pre_hook(lambda *_: setattr(hands, "time", hands.time + (next(turn) % 2)))
+
+    found = measure_latency(Run(model, (torch.ones(1),)), warmup=0, repeats=4, clock=hands.clock)
+
+    assert found.timing.distortion == 2
+    assert any("2.00x" in str(caveat) for caveat in found.caveats)
+
+
+def test_what_we_do_ourselves_is_on_no_clock():
+    before, real = user_time(), perf_counter_ns()
+    with pausing():
+        sum(range(200_000))
+    passed, really = user_time() - before, (perf_counter_ns() - real) / 1e9
+
+    assert passed < really
+
+
+def test_equal_inputs_in_other_memory_are_taken_in_turn():
+    x, ids = torch.randn(2, 3, requires_grad=True), torch.arange(4)
+    runs = rotated(Run(nn.Identity(), (x, [ids]), {"mask": None}))
+
+    assert len({run.args[0].data_ptr() for run in runs}) == len(runs) == 3
+    assert all(torch.equal(run.args[0], x) and run.args[0].requires_grad for run in runs)
+    assert all(torch.equal(run.args[1][0], ids) for run in runs)
+
+
+def test_backward_time_by_module_adds_up_to_the_roots():
+    model = nn.Sequential(nn.Linear(64, 64), nn.ReLU(inplace=True), nn.Linear(64, 64))
+    profile = flopsight.profile(model, (torch.randn(32, 64),), train=True, repeats=2)
+
+    rows = [profile[name].backward_latency for name in ("0", "1", "2")]
+    assert all(seconds > 0 for seconds in rows)
+    outside = profile.outside.backward_latency or 0.0
+    assert sum(rows) + outside == pytest.approx(profile.root.backward_latency)
+
+
+def test_a_timeline_holds_every_module_around_its_ops(tmp_path):
+    model = nn.Sequential(nn.Linear(8, 8), nn.ReLU())
+    profile = flopsight.profile(model, (torch.randn(4, 8),), repeats=1, warmup=0, timeline=True)
+
+    modules = {span.path: span for span in profile.timeline if span.kind == "module"}
+    assert set(modules) == {"", "0", "1"}
+    (addmm,) = [span for span in profile.timeline if span.name == "aten::addmm"]
+    assert addmm.path == "0"
+    assert modules["0"].begin <= addmm.begin <= addmm.end <= modules["0"].end
+    assert (4, 8) in addmm.shapes
+    assert json.loads(profile.render("trace"))["traceEvents"]
+    assert flopsight.load(profile.save(tmp_path / "p.json")).timeline == profile.timeline
+
+
+def test_a_forward_that_raises_later_leaves_the_counts_and_nothing_else():
+    class Third(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer, self.calls = nn.Linear(4, 4), 0
+
+        def forward(self, x):
+            self.calls += 1
+            if self.calls == 3:
+                raise ValueError("the third")
+            return self.layer(x)
+
+    with pytest.raises(ValueError, match="the third") as caught:
+        flopsight.profile(Third(), (torch.ones(2, 4),))
+
+    assert caught.value.flopsight_profile.macs == 2 * 4 * 4
