@@ -110,7 +110,7 @@ def latency():
                 profiler.stop_profile()
                 shots.append(profiler.get_total_duration())
                 beside.append(wall(forward))
-            device, _, _ = traced_pass(Run(model, kwargs=kwargs))
+            device = traced_pass(Run(model, kwargs=kwargs)).found
         placed = sum(device.by_row.values()) / device.busy
         budget = 15 * truth + 20 * truth + 5
         print(
@@ -154,7 +154,7 @@ def kernels():
     for name, model, x in training_cases():
         run = Run(model, (x,), train=True)
         run.step()
-        device, _, _ = traced_pass(run)
+        device = traced_pass(run).found
         backward = device.rows("backward")
         inside = sum(seconds for path, seconds in backward.items() if path != "<outside>")
         print(
@@ -209,9 +209,9 @@ def events(path="out/h200_events.json"):
     run = Run(model, (x,), train=True, optimizer=torch.optim.AdamW(model.parameters(), foreach=True))
     for _ in range(3):
         run.step()
-    _, marks, found = traced_pass(run)
-    keep = [event for event in found if event.device or event.correlation or event.name.startswith("autograd::")]
-    page = {"marks": asdict(marks), "events": [list(asdict(event).values()) for event in keep]}
+    tracing = traced_pass(run)
+    keep = [event for event in tracing.events if event.device or event.correlation or event.name.startswith("autograd::")]
+    page = {"marks": asdict(tracing.marks), "events": [list(asdict(event).values()) for event in keep]}
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     Path(path).write_text(json.dumps(page, separators=(",", ":")))
     print(f"{len(keep)} events in {path}")

@@ -5,19 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from statistics import median
-from time import time_ns
-
-import torch
 
 from ..caveats import BusyMachine, Caveat, CompiledWhole, Distorted, HostTimes, UnplacedKernels
-from ..records import BACKWARD, FORWARD, RECOMPUTE
 from ..tree import Stat, Timing
 from .backward import NodeTimes
 from .clock import Clock, clock_for
+from .devicetime import DeviceTracing
 from .inputs import Run, rotated
-from .kernels import DeviceTime, Marks, place_kernels, with_children
-from .kineto import NoDeviceTrace, device_trace
-from .ownership import optimizer_steps
+from .kernels import with_children
+from .kineto import NoDeviceTrace
 from .timing import Timer
 
 TIME_BUDGET = 60.0
@@ -146,42 +142,35 @@ def host_pass(run: Run, clock: Clock) -> HostPass:
 def _with_device_time(run: Run, found: Latencies) -> Latencies:
     """Kernel times by module in place of the host's, where the device's tracer works."""
     try:
-        traces = sorted((traced_pass(run)[0] for _ in range(TRACES)), key=lambda one: one.busy)
+        traces = sorted((traced_pass(run) for _ in range(TRACES)), key=lambda one: one.found.busy)
     except NoDeviceTrace as problem:
         return replace(found, caveats=(*found.caveats, HostTimes(str(problem))))
-    device = traces[len(traces) // 2]
-    forward = device.rows(FORWARD)
-    backward = dict(device.rows(BACKWARD))
-    for path, seconds in device.rows(RECOMPUTE).items():
-        backward[path] = backward.get(path, 0.0) + seconds
-    timing = replace(
-        found.timing, busy=sum(forward.values()), backward_busy=sum(backward.values()) if run.train else None
-    )
-    doubts = found.caveats
-    if device.unplaced:
-        doubts = (*doubts, UnplacedKernels(sum(device.unplaced.values()), tuple(device.unplaced)))
+    middle = traces[len(traces) // 2]
+    forward, backward = middle.forward(), middle.backward()
+    timing = replace(found.timing, busy=sum(forward.values()))
+    if run.train:
+        timing = replace(timing, backward_busy=sum(backward.values()))
     return Latencies(
         timing,
         with_children(forward, found.forward),
         with_children(backward, ()) if run.train else {},
         found.forward,
-        doubts,
+        (*found.caveats, *unplaced(middle)),
     )
 
 
-def traced_pass(run: Run) -> tuple[DeviceTime, Marks, list[object]]:
-    """One run under the device's tracer, with marks on every thread; its device time by row."""
-    timer = Timer(run.plain_model, time_ns)
-    spans: list[list[int]] = []
-    with (
-        optimizer_steps(lambda _optimizer: spans.append([time_ns(), 0]), lambda: spans[-1].__setitem__(1, time_ns())),
-        timer.running(everywhere=True),
-        device_trace(run.device, ops=run.train) as trace,
-    ):
+def traced_pass(run: Run) -> DeviceTracing:
+    """One run under the device's tracer."""
+    tracing = DeviceTracing(run.plain_model, run.device)
+    with tracing.running(training=run.train):
         run.step()
-        torch.accelerator.synchronize(run.device)
-    marks = Marks(timer.marks(), timer.maker_paths(), tuple((begin, end) for begin, end in spans))
-    return place_kernels(trace.events, marks), marks, list(trace.events)
+    return tracing
+
+
+def unplaced(tracing: DeviceTracing) -> list[Caveat]:
+    """The doubt that some device work belongs to no module, if there is any such work."""
+    lost = tracing.found.unplaced
+    return [UnplacedKernels(sum(lost.values()), tuple(lost))] if lost else []
 
 
 def _doubts(forward: Stat, distortion: float | None) -> list[Caveat]:

@@ -1,0 +1,60 @@
+"""Time on the device by module: a run under the device's tracer, with marks on every thread that calls the model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from time import time_ns
+
+import torch
+from torch import nn
+
+from ..records import BACKWARD, FORWARD, RECOMPUTE
+from .kernels import DeviceTime, Marks, TraceEvent, place_kernels
+from .kineto import device_trace
+from .ownership import optimizer_steps
+from .timing import Timer
+
+
+class DeviceTracing:
+    """Traces what runs inside `running()`; `found` and its rows are there afterwards."""
+
+    def __init__(self, model: nn.Module, device: torch.device) -> None:
+        self.found = DeviceTime()
+        self.marks = Marks({})
+        self.events: list[TraceEvent] = []
+        self._timer = Timer(model, time_ns)
+        self._device = device
+        self._steps: list[tuple[int, int]] = []
+        self._began = 0
+
+    @contextmanager
+    def running(self, *, training: bool) -> Iterator[None]:
+        """Trace the block; `NoDeviceTrace` where that cannot be done. Training needs the host's ops too."""
+        with (
+            optimizer_steps(self._begin_step, self._end_step),
+            self._timer.running(everywhere=True),
+            device_trace(self._device, ops=training) as trace,
+        ):
+            yield
+            torch.accelerator.synchronize(self._device)
+        self.events = trace.events
+        self.marks = Marks(self._timer.marks(), self._timer.maker_paths(), self._steps)
+        self.found = place_kernels(self.events, self.marks)
+
+    def _begin_step(self, _optimizer: torch.optim.Optimizer) -> None:
+        self._began = time_ns()
+
+    def _end_step(self) -> None:
+        self._steps.append((self._began, time_ns()))
+
+    def forward(self) -> dict[str, float]:
+        """Own seconds of forward kernels by path."""
+        return self.found.rows(FORWARD)
+
+    def backward(self) -> dict[str, float]:
+        """Own seconds of backward kernels by path, recomputed forward included."""
+        rows = self.found.rows(BACKWARD)
+        for path, seconds in self.found.rows(RECOMPUTE).items():
+            rows[path] = rows.get(path, 0.0) + seconds
+        return rows
