@@ -76,8 +76,9 @@ _hooks: list[Any] = []
 
 @contextmanager
 def optimizer_steps(begin: Callable[[torch.optim.Optimizer], None], end: Callable[[], None]) -> Iterator[None]:
-    """Tell when any optimizer begins and ends its step; who came last hears of the end first.
+    """Tell when any optimizer begins and ends its work; who came last hears of the end first.
 
+    A closure that an optimizer calls in its step is the loop's forward and backward, and not told as its work.
     Torch is given one pair of hooks for all of us: it refuses hooks that come or go while a step's hooks run, and a
     window of steps in a script begins and ends exactly then.
     """
@@ -97,7 +98,26 @@ def optimizer_steps(begin: Callable[[torch.optim.Optimizer], None], end: Callabl
                     _hooks.pop().remove()
 
 
-def _begin(optimizer: torch.optim.Optimizer, *_call: Any) -> None:
+def _begin(optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> Any:
+    _tell_begin(optimizer)
+    if len(args) > 1 and callable(args[1]):
+        return (args[0], _aside(optimizer, args[1]), *args[2:]), kwargs
+    if callable(kwargs.get("closure")):
+        return args, kwargs | {"closure": _aside(optimizer, kwargs["closure"])}
+    return None
+
+
+def _aside(optimizer: torch.optim.Optimizer, closure: Callable[[], Any]) -> Callable[[], Any]:
+    def called() -> Any:
+        _end()
+        result = closure()
+        _tell_begin(optimizer)
+        return result
+
+    return called
+
+
+def _tell_begin(optimizer: torch.optim.Optimizer) -> None:
     for begin, _ in tuple(_listeners):
         begin(optimizer)
 
