@@ -23,7 +23,7 @@ from .capture.rows import module_rows, scripted_rows
 from .capture.scope import unseen
 from .capture.state import kept_inputs, kept_model, kept_rng, kept_training_state
 from .capture.twin import NoTwinError, twin_of
-from .caveats import Caveat, DirectForward, NoTwin, Scripted
+from .caveats import Caveat, DirectForward, NoTwin, Scripted, TwinWithoutAutocast
 from .errors import InputError, StateError
 from .formulas import known
 from .hardware.detect import detect
@@ -181,7 +181,9 @@ def counted(run: Run, *, meta: bool = False, **options: Any) -> tuple[Profile, O
         return _counted_here(run, **options)
     try:
         with apart():
-            return _counted_here(twin_of(run), target=run.device.type, **options)
+            result, seen = _counted_here(twin_of(run), target=run.device.type, **options)
+        doubts = (TwinWithoutAutocast(),) if torch.is_autocast_enabled(run.device.type) else ()
+        return replace(result, caveats=(*result.caveats, *doubts)), seen
     except NoTwinError as problem:
         why = str(problem)
     except Exception as problem:
