@@ -6,6 +6,7 @@ Module backward hooks break on in-place activations and misplace time; a node kn
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from typing import Any
 
 import torch
@@ -16,12 +17,25 @@ from .timing import Timer
 
 
 class NodeTimes:
-    """Marks around the nodes of one graph; `by_row` when its backward has run."""
+    """Marks around the nodes of one graph while its backward runs inside a `with`; then `by_row`.
+
+    The marks go with the block: the node that gathers a parameter's gradient is in every graph that the user holds.
+    """
 
     def __init__(self, loss: torch.Tensor, timer: Timer, now: Callable[[], float]) -> None:
         self._log: list[tuple[Site, bool, float]] = []
-        for node in _nodes(loss.grad_fn):
-            self._watch(node, self._row(node, timer), now)
+        self._loss, self._timer, self._now = loss, timer, now
+        self._stack = ExitStack()
+
+    def __enter__(self) -> NodeTimes:
+        """Put the marks on."""
+        for node in _nodes(self._loss.grad_fn):
+            self._watch(node, self._row(node, self._timer), self._now)
+        return self
+
+    def __exit__(self, *_problem: object) -> None:
+        """Take the marks off."""
+        self._stack.close()
 
     @staticmethod
     def _row(node: Any, timer: Timer) -> Site:
@@ -32,8 +46,10 @@ class NodeTimes:
 
     def _watch(self, node: Any, row: Site, now: Callable[[], float]) -> None:
         mark = self._log.append
-        node.register_prehook(lambda _gradients: mark((row, True, now())))
-        node.register_hook(lambda _inputs, _outputs: mark((row, False, now())))
+        before = node.register_prehook(lambda _gradients: mark((row, True, now())))
+        after = node.register_hook(lambda _inputs, _outputs: mark((row, False, now())))
+        self._stack.callback(before.remove)
+        self._stack.callback(after.remove)
 
     def by_row(self) -> dict[str, float]:
         """Own seconds by path."""

@@ -133,8 +133,8 @@ def host_pass(run: Run, clock: Clock) -> HostPass:
     if not run.train:
         return HostPass(wall, timer.sums())
     loss = run.loss_of(output)
-    nodes = NodeTimes(loss, timer, clock.now)
-    loss.backward()
+    with NodeTimes(loss, timer, clock.now) as nodes:
+        loss.backward()
     run.update()
     return HostPass(wall, timer.sums(), with_children(nodes.by_row(), ()))
 
