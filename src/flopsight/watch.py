@@ -42,6 +42,7 @@ class Watch:
         self._clock = clock
         self._stack = ExitStack()
         self._timer: Timer | None = None
+        self._raised = ""
         self._reset()
 
     def start(self, ignored: Ignored | None = None) -> None:
@@ -49,7 +50,6 @@ class Watch:
         self.stop()
         self._reset()
         self.ignored = ignored
-        self._thread = threading.get_ident()
         device = self._given.device
         self._clock = self._clock or clock_for(device)
         # On a device the host's marks would say when work is handed over, and slow a model that waits for the host.
@@ -57,9 +57,16 @@ class Watch:
             self._whole.append(NotSplit())
         if self._given.compiled:
             self._whole.append(CompiledWhole())
-        self._timer = timer = Timer(self.model, self._clock.now)
+        self._timer = Timer(self.model, self._clock.now)
+        self.resume()
+
+    def resume(self) -> None:
+        """Go on after a stop; what was seen stays."""
+        if self._timer is None or self.running or self._raised:
+            return
+        self._thread = threading.get_ident()
         if not self._whole:
-            self._stack.enter_context(timer.running())
+            self._stack.enter_context(self._timer.running())
         self._stack.enter_context(module_calls(self._watch))
         self.running = True
 
@@ -148,6 +155,8 @@ class Watch:
             self._why_live = f"the meta twin does not run: {type(problem).__name__}: {problem}"
             return False
         self._autocast = self._autocast or torch.is_autocast_enabled(device.type)
+        assert self._timer is not None
+        counter.sites = self._timer.sites  # the model's own: a twin has whole parameters where the model has shards
         self._take(counter)
         return True
 

@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from ..records import ModuleRow, Parameter
+from . import zero
 from .scope import Sites, paths
 
 
@@ -66,9 +67,9 @@ def _parameters(module: nn.Module, keys: dict[int, int], state_bytes: Mapping[in
 
 def _elements(tensor: Any) -> tuple[int, int]:
     """Elements here and in the whole tensor: a sharded parameter is a DTensor, or one that ZeRO has partitioned."""
-    if hasattr(tensor, "ds_numel"):
-        shard = getattr(tensor, "ds_tensor", None)
-        return (tensor.numel() if shard is None else shard.numel()), tensor.ds_numel
+    split = zero.elements(tensor)
+    if split is not None:
+        return split
     if hasattr(tensor, "to_local"):
         return tensor.to_local().numel(), tensor.numel()
     return tensor.numel(), tensor.numel()

@@ -15,6 +15,7 @@ from torch.nn.utils.rnn import PackedSequence
 from . import internals
 from .inputs import Run
 from .shadow import remember
+from .zero import HOOKS, fetches, whole_shape, without_fetching
 
 PARALLEL = ("torch.nn.parallel", "torch.distributed", "deepspeed", "accelerate", "megatron", "fairscale")
 ORDERS = ("sorted_indices", "unsorted_indices")
@@ -22,7 +23,6 @@ FEW = 16
 """Elements up to which a parameter's values may be asked for: a learned scale, not a matrix."""
 OWN_HOOKS = ("transformers.utils.output_capturing",)
 """Hooks with which a model works, and which keep nothing: where their functions are defined."""
-HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 
 
 def refusal(model: nn.Module) -> str | None:
@@ -31,7 +31,8 @@ def refusal(model: nn.Module) -> str | None:
         return "global module hooks are registered"
     for name, module in model.named_modules():
         where = f"{name or 'the model'} ({type(module).__name__})"
-        if any(hook.__module__ not in OWN_HOOKS for kind in HOOKS for hook in getattr(module, kind, {}).values()):
+        hooks = [hook for kind in HOOKS for hook in getattr(module, kind, {}).values()]
+        if any(hook.__module__ not in OWN_HOOKS and not fetches(hook) for hook in hooks):
             return f"{where} has hooks, and a hook must never see a meta tensor"
         if type(module).__module__.startswith(PARALLEL):
             return f"{where} is a parallel wrapper"
@@ -40,7 +41,7 @@ def refusal(model: nn.Module) -> str | None:
         if "forward" in vars(module):
             return f"{where} has its forward replaced"
     for name, parameter in model.named_parameters():
-        if internals.is_wrapper_subclass(parameter) or hasattr(parameter, "ds_id"):
+        if internals.is_wrapper_subclass(parameter):
             return f"the parameter {name} is a {type(parameter).__name__}"
         if torch.nn.parameter.is_lazy(parameter):
             return f"the parameter {name} has no shape before the first forward"
@@ -62,7 +63,7 @@ def make_twin(model: nn.Module, optimizer: torch.optim.Optimizer | None = None) 
         if isinstance(tensor, torch.Tensor):
             memo.setdefault(id(tensor), _on_meta(tensor))
     try:
-        return copy.deepcopy(model, memo), copy.deepcopy(optimizer, memo)
+        return without_fetching(copy.deepcopy(model, memo)), copy.deepcopy(optimizer, memo)
     except Exception as problem:
         raise NoTwinError(f"it cannot be copied ({type(problem).__name__}: {problem})") from problem
 
@@ -84,9 +85,13 @@ def _on_meta(tensor: torch.Tensor) -> torch.Tensor:
     """A tensor without data, which keeps its values in a shadow for code that asks; parameters only where they are few."""
     if internals.is_wrapper_subclass(tensor) or tensor.layout is not torch.strided or tensor.is_quantized:
         raise NoTwinError(f"a {type(tensor).__name__} with layout {tensor.layout} has no twin")
-    twin = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="meta")
+    shape = whole_shape(tensor)
+    if shape == tensor.shape:
+        twin = torch.empty_strided(shape, tensor.stride(), dtype=tensor.dtype, device="meta")
+    else:
+        twin = torch.empty(shape, dtype=tensor.dtype, device="meta")
     if isinstance(tensor, nn.Parameter):
-        if tensor.numel() <= FEW:
+        if tensor.numel() <= FEW and shape == tensor.shape:
             remember(twin, tensor)
         return nn.Parameter(twin, requires_grad=tensor.requires_grad)
     return remember(twin, tensor).requires_grad_(tensor.requires_grad)

@@ -15,8 +15,9 @@ from .. import units
 from ..capture.inputs import make_run
 from ..errors import InputError
 from ..measure import profiled
-from ..tree import Profile, Stat, Timing
+from ..tree import Profile
 from ..watch import Watch
+from .engine import with_engine
 from .ignoring import ignoring
 
 REPEATS = 5
@@ -156,41 +157,6 @@ class FlopsProfiler:
         from ..render.deepspeed import aggregated
 
         return aggregated(self.profile, depth=depth, top_modules=top_modules)
-
-
-def with_engine(seen: Profile, engine: Any) -> Profile:
-    """A profile with the world, batch size and phase times that a DeepSpeed engine knows."""
-    world = replace(
-        seen.world,
-        size=int(getattr(engine, "world_size", 1)),
-        data_parallel=int(getattr(engine, "dp_world_size", 1)),
-        model_parallel=int(getattr(engine, "mp_world_size", 1)),
-        sharded=_stage(engine) >= 3,
-    )
-    return replace(seen, world=world, batch_size=_batch(engine) or seen.batch_size, timing=_timing(engine, seen.timing))
-
-
-def _stage(engine: Any) -> int:
-    stage = getattr(engine, "zero_optimization_stage", None)
-    return int(stage()) if callable(stage) else 0
-
-
-def _batch(engine: Any) -> int | None:
-    size = getattr(engine, "train_micro_batch_size_per_gpu", None)
-    return int(size()) if callable(size) else None
-
-
-def _timing(engine: Any, timing: Timing) -> Timing:
-    """The engine's own timers, in milliseconds, where it keeps them."""
-    timers = getattr(engine, "timers", None)
-    breakdown = getattr(engine, "wall_clock_breakdown", None)
-    if timers is None or not callable(breakdown) or not breakdown():
-        return timing
-
-    def seconds(timer: str, known: Stat | None) -> Stat | None:
-        return Stat((timers(timer).elapsed(reset=False) / 1000,)) if timers.has_timer(timer) else known
-
-    return replace(timing, backward=seconds("bwd", timing.backward), optimizer=seconds("step", timing.optimizer))
 
 
 def write(text: str, output_file: str | Path | None = None) -> None:

@@ -1,1 +1,1 @@
-"""TBD."""
+"""One file a framework, imported by those who use it; nothing of ours imports them."""

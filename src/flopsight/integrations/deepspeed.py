@@ -1,0 +1,121 @@
+"""Importing this file makes DeepSpeed's engine use our profiler where its configuration enables one.
+
+>>> import flopsight.integrations.deepspeed  # doctest: +SKIP
+>>> engine, *_ = deepspeed.initialize(model=model, config={"flops_profiler": {"enabled": True}, ...})  # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from deepspeed.runtime import engine as _runtime
+from torch import nn
+
+from ..compat.engine import with_engine
+from ..compat.flops_profiler import FlopsProfiler
+from ..errors import StateError
+from ..tree import Profile
+
+_DEEPSPEEDS_OWN = _runtime.FlopsProfiler
+
+
+class EngineProfiler(FlopsProfiler):
+    """Our profiler, as an engine drives it: it profiles every forward of one optimizer step, on rank 0, and prints once.
+
+    The engine starts its profiler in a hook of the model, when the model's call has already begun. So we listen to the
+    engine's own call, one hook before it and one after, and take no notice of that start.
+    """
+
+    def __init__(self, model: nn.Module, ds_engine: Any = None, recompute_fwd_factor: float = 0.0) -> None:
+        super().__init__(model, ds_engine, recompute_fwd_factor)
+        self._begun = False
+        self._in_engine = False
+        self._printed: Profile | None = None
+        self._hooks: list[Any] = []
+        if ds_engine.global_rank == 0:
+            self._hooks = [
+                ds_engine.register_forward_pre_hook(self._before),
+                ds_engine.register_forward_hook(self._after, always_call=True),
+            ]
+
+    @property
+    def profile(self) -> Profile:
+        """What was seen of the step so far, and for good when it is over: the engine then resets its timers."""
+        if self._printed is not None:
+            return self._printed
+        engine = self.ds_engine
+        seen = replace(
+            self._watch.profile,
+            recompute_fwd_factor=self.recompute_fwd_factor,
+            step=engine.flops_profiler_profile_step(),
+        )
+        return with_engine(seen, engine, batches=engine.gradient_accumulation_steps())
+
+    def _before(self, engine: Any, _args: Any) -> None:
+        self._in_engine = True
+        # an evaluation between two steps is no part of the one to come
+        if engine.global_steps != engine.flops_profiler_profile_step() or not torch.is_grad_enabled():
+            return
+        if self._begun:
+            self._watch.resume()
+        else:
+            self._watch.start()
+            self._begun = True
+
+    def _after(self, _engine: Any, _args: Any, _output: Any) -> None:
+        self._in_engine = False
+        self._watch.stop()
+
+    def start_profile(self, ignore_list: Iterable[Any] | None = None) -> None:
+        """Begin where the model is called past its engine; else the engine's call has begun."""
+        if not self._in_engine and not self._begun:
+            super().start_profile(ignore_list)
+
+    def stop_profile(self) -> None:
+        """Stop where the model is called past its engine; else the end of the engine's call will."""
+        if not self._in_engine:
+            super().stop_profile()
+
+    def print_model_profile(
+        self,
+        profile_step: int = 1,
+        module_depth: int = -1,
+        top_modules: int = 1,
+        detailed: bool = True,
+        output_file: str | Path | None = None,
+    ) -> None:
+        """Print when the step is whole, under its own number: the engine has counted on by now."""
+        if not self.ds_engine.is_gradient_accumulation_boundary():
+            return
+        try:
+            self._printed = self.profile
+        except StateError as problem:
+            warnings.warn(f"{problem} The engine did not run the model in this step.", stacklevel=2)
+            return
+        step = self.ds_engine.flops_profiler_profile_step()
+        super().print_model_profile(step, module_depth, top_modules, detailed, output_file)
+
+    def end_profile(self) -> None:
+        """Clean up when the step is whole; an engine that has been profiled is as it was without us."""
+        if self.ds_engine.is_gradient_accumulation_boundary():
+            super().end_profile()
+            while self._hooks:
+                self._hooks.pop().remove()
+
+
+def install() -> None:
+    """Let every engine made from here on use our profiler; importing this file does so."""
+    _runtime.FlopsProfiler = EngineProfiler
+
+
+def uninstall() -> None:
+    """Give the engines made from here on DeepSpeed's own profiler back."""
+    _runtime.FlopsProfiler = _DEEPSPEEDS_OWN
+
+
+install()
