@@ -16,7 +16,8 @@ FLOORS = (
     ("session",),
     ("watch",),
     ("measure", "window"),
-    ("cli", "integrations", "compat"),
+    ("compat",),
+    ("cli", "integrations"),
 )
 """From the ground up. A module may import its own floor's package and every floor below, never one above."""
 
