@@ -120,6 +120,44 @@ class ShapesChanged(Caveat):
 
 
 @dataclass(frozen=True)
+class MovedWindow(Caveat):
+    """The step that was asked for was not like the others."""
+
+    asked: int
+    first: int
+    why: str
+
+    def __str__(self) -> str:
+        """Which step is shown instead, and why."""
+        return f"Step {self.first} is shown instead of step {self.asked}, which is not like the others: {self.why}."
+
+
+@dataclass(frozen=True)
+class CutOff(Caveat):
+    """The loop ended within the step that was counted."""
+
+    step: int
+
+    def __str__(self) -> str:
+        """What the figures are."""
+        return f"The loop ended within step {self.step}: its costs are those until then."
+
+
+@dataclass(frozen=True)
+class CountedEager(Caveat):
+    """Compiled code ran as plain Python in the step that was counted."""
+
+    step: int
+
+    def __str__(self) -> str:
+        """What that changes."""
+        return (
+            f"What torch.compile had compiled ran as plain Python in step {self.step}, so that its modules could be "
+            f"counted: rounding and random numbers of that step may differ from a run without us."
+        )
+
+
+@dataclass(frozen=True)
 class TwinWithoutAutocast(Caveat):
     """The step ran under autocast, which does not reach the meta device where it was counted."""
 
@@ -148,6 +186,17 @@ class Distorted(Caveat):
     def __str__(self) -> str:
         """By how much."""
         return f"Per-module times come from a pass {self.ratio:.2f}x as long as the plain one; trust their shares."
+
+
+@dataclass(frozen=True)
+class HeldBack(Caveat):
+    """Module times are from events, because kernel times could not be had."""
+
+    why: str
+
+    def __str__(self) -> str:
+        """Why, and what the times are."""
+        return f"Module times are from events in a stream that was held back, forward only: {self.why}."
 
 
 @dataclass(frozen=True)

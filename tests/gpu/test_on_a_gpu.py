@@ -84,6 +84,36 @@ def test_every_kernel_lands_in_a_row_and_the_sums_add_up():
     assert profile["0.a"].host_latency > 0
 
 
+class NoTracer:
+    def __init__(self, *_args, **_kwargs):
+        from flopsight.capture.kineto import NoDeviceTrace
+
+        raise NoDeviceTrace("the tracer is switched off for this test")
+
+
+def test_without_a_tracer_events_in_a_held_stream_take_over(monkeypatch):
+    monkeypatch.setattr("flopsight.capture.devicetime.device_trace", NoTracer)
+    model = nn.Sequential(*(nn.Linear(2048, 2048) for _ in range(4))).cuda()
+    profile = flopsight.profile(model, (torch.randn(4096, 2048, device="cuda"),), repeats=3)
+
+    assert [type(c).__name__ for c in profile.caveats].count("HeldBack") == 1
+    rows = [profile[str(i)].latency for i in range(4)]
+    assert sum(rows) == pytest.approx(profile.root.latency, rel=0.2)
+    assert max(rows) < 2 * min(rows)  # four equal layers
+
+
+def test_a_model_that_waits_for_the_device_falls_back_to_host_times(monkeypatch):
+    class Waits(nn.Linear):
+        def forward(self, x):
+            out = super().forward(x)
+            return out + out.sum().item()
+
+    monkeypatch.setattr("flopsight.capture.devicetime.device_trace", NoTracer)
+    profile = flopsight.profile(Waits(64, 64).cuda(), (torch.randn(64, 64, device="cuda"),), repeats=3)
+
+    assert [type(c).__name__ for c in profile.caveats].count("HostTimes") == 1
+
+
 def test_the_one_shot_profiler_times_the_whole_and_says_so():
     model = Two().cuda()
     profiler = flopsight.FlopsProfiler(model)

@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from statistics import median
 
-from ..caveats import BusyMachine, Caveat, CompiledWhole, Distorted, HostTimes, UnplacedKernels
+from ..caveats import BusyMachine, Caveat, CompiledWhole, Distorted, HeldBack, HostTimes, UnplacedKernels
 from ..tree import Stat, Timing
 from .backward import NodeTimes
 from .clock import Clock, clock_for
 from .devicetime import DeviceTracing
+from .heldback import held_back_pass
 from .inputs import Run, rotated
 from .kernels import with_children
 from .kineto import NoDeviceTrace
@@ -144,7 +145,7 @@ def _with_device_time(run: Run, found: Latencies) -> Latencies:
     try:
         traces = sorted((traced_pass(run) for _ in range(TRACES)), key=lambda one: one.found.busy)
     except NoDeviceTrace as problem:
-        return replace(found, caveats=(*found.caveats, HostTimes(str(problem))))
+        return _without_tracer(run, found, str(problem))
     middle = traces[len(traces) // 2]
     forward, backward = middle.forward(), middle.backward()
     timing = replace(found.timing, busy=sum(forward.values()))
@@ -157,6 +158,16 @@ def _with_device_time(run: Run, found: Latencies) -> Latencies:
         found.forward,
         (*found.caveats, *unplaced(middle)),
     )
+
+
+def _without_tracer(run: Run, found: Latencies, why: str) -> Latencies:
+    """Events in a stream that is held back, else the host's times; each says what it is."""
+    wall = found.timing.forward.median if found.timing.forward is not None else 0.0
+    rows = held_back_pass(run, wall)
+    if rows is None:
+        return replace(found, caveats=(*found.caveats, HostTimes(why)))
+    timing = replace(found.timing, busy=rows.get(""))
+    return replace(found, timing=timing, forward=rows, backward={}, host=found.forward, caveats=(*found.caveats, HeldBack(why)))
 
 
 def traced_pass(run: Run) -> DeviceTracing:
