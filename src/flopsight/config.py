@@ -6,7 +6,7 @@ import json
 import re
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -51,8 +51,8 @@ class Settings:
         return self.steps or (self.profile_step, self.profile_step)
 
     @classmethod
-    def from_dict(cls, block: Mapping[str, Any], source: str = BLOCK) -> Settings:
-        """Settings from a block; `source` is named where something is wrong with it."""
+    def from_dict(cls, block: Mapping[str, Any], source: str = BLOCK, defaults: Settings | None = None) -> Settings:
+        """Settings from a block; `source` is named where something is wrong with it, `defaults` fill in the rest."""
         if not isinstance(block, Mapping):
             raise ConfigError(f"{source}: the settings are {_named(block)}, not a table of names and values.")
         known = {setting.name for setting in fields(cls)}
@@ -61,15 +61,16 @@ class Settings:
                 raise ConfigError(
                     f"{source}: there is no setting {name!r}.{did_you_mean(str(name), known) or _all(known)}"
                 )
-        return cls(**{name: _CHECKS[name](value, f"{source}: {name}") for name, value in block.items()})
+        given = {name: _CHECKS[name](value, f"{source}: {name}") for name, value in block.items()}
+        return replace(defaults or cls(), **given)
 
     @classmethod
-    def read(cls, path: str | Path) -> Settings:
+    def read(cls, path: str | Path, defaults: Settings | None = None) -> Settings:
         """Settings from a JSON or TOML file: ours, a DeepSpeed configuration, or a pyproject with `[tool.flopsight]`."""
         path = Path(path)
         page = _parse(path)
         block, name = _block(page)
-        return cls.from_dict(block, f"{path}, {name}" if name else str(path))
+        return cls.from_dict(block, f"{path}, {name}" if name else str(path), defaults)
 
 
 def read_budgets(path: str | Path) -> Mapping[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -20,7 +20,7 @@ from .capture.inputs import Run, batch_size_of, tokens_of
 from .capture.memory import GRADIENTS, OPTIMIZER_STATE, Live, Saved
 from .capture.metacounter import MetaCounter
 from .capture.rows import module_rows, scripted_rows
-from .capture.scope import unseen
+from .capture.scope import Sites, sites_of, unseen
 from .capture.state import kept_inputs, kept_model, kept_rng, kept_training_state
 from .capture.twin import NoTwinError, twin_of
 from .caveats import Caveat, DirectForward, NoTwin, Scripted, TwinWithoutAutocast
@@ -63,25 +63,31 @@ class Options:
     """The device that a run on meta stands for; None where the run is real."""
     latencies: Mapping[str, float] = field(default_factory=dict)
     """Seconds by path, where they are known already."""
+    in_loop: bool = False
+    """Whether what runs is a step of somebody's loop, after another one."""
+    optimizers: Sequence[torch.optim.Optimizer] = ()
+    """Those that step in the loop, beside the run's own; they may be noted as they are seen."""
 
 
-def make_counter(model: nn.Module | None, options: Options) -> Counter:
+def make_counter(model: nn.Module | Sites | None, options: Options) -> Counter:
     """A counter for a model's run, real or on meta."""
-    there = [] if model is None else [*model.parameters(), *model.buffers()]
+    sites = sites_of(model)
+    there = [tensor for root in sites.roots.values() for tensor in (*root.parameters(), *root.buffers())]
     there += options.run.tensors if options.run is not None else []
-    live = Live([*there, *_state_tensors(options.run)]) if options.memory else None
+    live = Live([*there, *_state_tensors(options)]) if options.memory else None
     if options.target is not None:
+        assert not isinstance(model, Sites), "a twin is known before it runs"
         return MetaCounter(model, known, Saved(there, live), live, target=options.target)
-    return Counter(model, known, Saved(there, live), live)
+    return Counter(sites, known, Saved(there, live), live, in_loop=options.in_loop)
 
 
 class Recording:
     """What ran inside a `with`; `profile` is ready afterwards, also when the block raised."""
 
-    def __init__(self, model: nn.Module | None = None, **options: Any) -> None:
-        if model is not None and not isinstance(model, nn.Module):
+    def __init__(self, model: nn.Module | Sites | None = None, **options: Any) -> None:
+        if model is not None and not isinstance(model, nn.Module | Sites):
             raise InputError(f"The model must be a torch.nn.Module, not {type(model).__name__}.")
-        self._model = None if model is None else Run(model).plain_model
+        self._model = Run(model).plain_model if isinstance(model, nn.Module) else model
         self._options = Options(**options)
         self._counter: Counter | None = None
         self._made: tuple[Profile, Observed] | None = None
@@ -100,12 +106,13 @@ class Recording:
         self._counter.__exit__(*problem)
 
     def label(self, run: Run) -> None:
-        """Tell gradients and the optimizer's state from other memory, while they are there."""
+        """Say what it was that ran, while its gradients and the optimizer's state can be told from other memory."""
+        self._options = replace(self._options, run=run)
         if self._counter is not None and self._counter.live is not None:
             for parameter in run.model.parameters():
                 if parameter.grad is not None:
                     self._counter.live.label(parameter.grad, GRADIENTS)
-            for tensor in _state_tensors(run):
+            for tensor in _state_tensors(self._options):
                 self._counter.live.label(tensor, OPTIMIZER_STATE)
 
     @property
@@ -117,10 +124,6 @@ class Recording:
     def observed(self) -> Observed:
         """What the profile was built from."""
         return self._finished()[1]
-
-    def described(self, run: Run) -> Profile:
-        """The profile with what a run's inputs tell: batch size, tokens, device."""
-        return replace(self.profile, batch_size=batch_size_of(run), tokens=tokens_of(run), environment=environment(run))
 
     def with_latencies(self, result: Profile, latencies: Mapping[str, float]) -> Profile:
         """A profile of this recording with the time of every module."""
@@ -140,7 +143,7 @@ def finished(counter: Counter, options: Options) -> tuple[Profile, Observed]:
     run = options.run
     saved = counter.saved.bytes if counter.saved is not None else {}
     seen = Observed(
-        rows=module_rows(counter.sites, _state_bytes(run)),
+        rows=module_rows(counter.sites, _state_bytes(options)),
         records=tuple(counter.records()),
         calls=tuple(counter.module_calls()),
         views=counter.views(),
@@ -214,21 +217,22 @@ def attach(problem: Exception, seen: Recording | Profile) -> None:
         problem.flopsight_profile = seen.profile if isinstance(seen, Recording) else seen  # type: ignore[attr-defined]
 
 
-def _state_tensors(run: Run | None) -> list[torch.Tensor]:
-    if run is None or run.optimizer is None:
-        return []
-    return [
-        value for state in run.optimizer.state.values() for value in state.values() if isinstance(value, torch.Tensor)
-    ]
+def _optimizers(options: Options) -> list[torch.optim.Optimizer]:
+    own = options.run.optimizer if options.run is not None else None
+    return list(dict.fromkeys([*([] if own is None else [own]), *options.optimizers]))
 
 
-def _state_bytes(run: Run | None) -> dict[int, int]:
-    """What an optimizer keeps for each parameter."""
-    if run is None or run.optimizer is None:
-        return {}
+def _state_tensors(options: Options) -> list[torch.Tensor]:
+    states = [state for optimizer in _optimizers(options) for state in optimizer.state.values()]
+    return [value for state in states for value in state.values() if isinstance(value, torch.Tensor)]
+
+
+def _state_bytes(options: Options) -> dict[int, int]:
+    """What the optimizers keep for each parameter."""
     return {
         id(parameter): sum(value.nbytes for value in state.values() if isinstance(value, torch.Tensor))
-        for parameter, state in run.optimizer.state.items()
+        for optimizer in _optimizers(options)
+        for parameter, state in optimizer.state.items()
     }
 
 

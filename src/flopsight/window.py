@@ -2,60 +2,89 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import nn
 
 from .capture.clock import Clock, clock_for
 from .capture.inputs import Run
-from .capture.phases import PhaseMarks
+from .capture.phases import ModelCall, PhaseMarks
+from .capture.scope import Site, Sites
 from .capture.timing import Timer
-from .caveats import Caveat, CountedLive, ShapesChanged, Window
+from .caveats import Caveat, CountedEager, CountedLive, CutOff, MovedWindow, NotSplit, ShapesChanged, Window
 from .errors import InputError, StateError
 from .session import Recording
 from .tree import Profile, Stat, Timing
 
-
 PHASES = ("forward", "backward", "optimizer")
+MOST_MOVES = 3
+"""How often a step that is not like the others may be passed over; then that is how the steps of this loop are."""
+VALIDATION = "it called a model in eval mode without gradients, as a validation does"
+
+
+@dataclass(frozen=True)
+class TimedStep:
+    """A step of the window that ran with light marks only."""
+
+    number: int
+    marks: PhaseMarks
+    timer: Timer | None
+    wait: float
+    """Seconds before the model was called."""
+    whole: float
+
+    @property
+    def busy(self) -> float:
+        """Seconds from the first call of the model to the last mark."""
+        begin, end = self.marks.bounds or (0.0, 0.0)
+        return Clock.seconds(begin, end)
 
 
 class StepWindow:
     """Profiles the steps of a window; `step()` ends each step of the loop, and `profile` is ready after the last.
 
     The first step of the window is counted while it runs, which slows it, so it is left out of the times. A window
-    of one step is followed by one more step that is only timed.
+    of one step is followed by one more step that is only timed. The step before the window is marked too: a step that
+    calls a model as a validation does, more often than that one, is passed over, and the window ends later.
     """
 
     def __init__(
         self,
-        model: nn.Module,
+        model: nn.Module | Sites,
         optimizer: torch.optim.Optimizer | None = None,
         steps: Iterable[int] = range(2, 7),
         clock: Clock | None = None,
+        current: int = 0,
     ) -> None:
-        if not isinstance(model, nn.Module):
+        """`Sites` without a model find the models when they are called; `current` is the step that the loop is at."""
+        if not isinstance(model, nn.Module | Sites):
             raise InputError(f"The model must be a torch.nn.Module, not {type(model).__name__}.")
         self.steps = tuple(steps)
         if not self.steps or list(self.steps) != list(range(self.steps[0], self.steps[-1] + 1)) or self.steps[0] < 0:
             raise InputError(f"steps must be consecutive and not negative, like range(2, 7), not {list(self.steps)}.")
-        self.model = Run(model).plain_model
-        self.optimizer = optimizer
-        self.current = 0
-        self._clock = clock or clock_for(Run(model).device)
+        self.sites = model if isinstance(model, Sites) else Sites(Run(model).plain_model)
+        self.optimizers = [] if optimizer is None else [optimizer]
+        self.current = current
+        self._asked = self.steps[0]
         self._timed_steps = self.steps[1:] or (self.steps[0] + 1,)
+        self._given_clock = clock
+        self._clock = clock or Clock()
         self._stack = ExitStack()
+        self._marks: PhaseMarks | None = None
         self._recording: Recording | None = None
         self._counted: PhaseMarks | None = None
-        self._marks: PhaseMarks | None = None
-        self._timed: list[tuple[PhaseMarks, Timer]] = []
-        self._waits: list[float] = []
-        self._ends: list[float] = []
+        self._broken = False
+        self._timer: Timer | None = None
+        self._timed: list[TimedStep] = []
+        self._usual: int | None = None
+        self._moves: list[str] = []
 
     def __enter__(self) -> StepWindow:
-        """Begin with step 0."""
+        """Begin with the current step."""
         self._begin()
         return self
 
@@ -63,51 +92,94 @@ class StepWindow:
         """Take everything off; a step that was under way is kept as far as it went."""
         self._end(whole=False)
 
-    def step(self) -> None:
-        """Say that a step of the loop is over."""
-        self._end(whole=True)
+    def step(self, unlike: str = "") -> None:
+        """Say that a step of the loop is over; `unlike` says what sets it apart from the others, if anything does."""
+        self._end(whole=True, unlike=unlike)
         self.current += 1
         self._begin()
+
+    def abandon(self) -> None:
+        """Take everything off and keep nothing of the step under way."""
+        self._stack.close()
+        self._marks = None
+
+    @property
+    def model(self) -> nn.Module:
+        """What is profiled; where several models were found, a holder of them."""
+        return self.sites.whole
 
     @property
     def done(self) -> bool:
         """Whether the window lies behind."""
         return self.current > self._timed_steps[-1]
 
+    @property
+    def counted(self) -> bool:
+        """Whether a whole step has been counted."""
+        return self._counted is not None and self._marks is not self._counted and not self._broken
+
+    @property
+    def cut_off(self) -> bool:
+        """Whether the loop ended within the step that was counted, after it had called a model."""
+        return self._broken and self._counted is not None and bool(self._counted.calls)
+
+    # -- while the loop runs
+
     def _begin(self) -> None:
         counting, timing = self.current == self.steps[0], self.current in self._timed_steps
-        if not (counting or timing):
+        if not (counting or timing or self.current == self.steps[0] - 1):
             return
-        self._marks = PhaseMarks(self.model, self._clock)
+        device = Run(self.model).device
+        self._clock = self._given_clock or clock_for(device)
+        self._marks = PhaseMarks(self.sites, self._clock, self.optimizers)
+        self._timer = None
         if counting:
-            run = Run(self.model, train=True, optimizer=self.optimizer)
-            self._recording = Recording(self.model, run=run, memory=True)
-            self._stack.enter_context(self._recording)
             self._counted = self._marks
-        else:
-            timer = Timer(self.model, self._clock.now)
-            self._stack.enter_context(timer.running())
-            self._timed.append((self._marks, timer))
+            self._recording = Recording(
+                self.sites, memory=True, in_loop=self.current > 0, optimizers=self.optimizers
+            )  # fmt: skip
+            self._stack.enter_context(self._recording)
+        elif timing and device.type == "cpu":  # on a device the host's marks would say when work is handed over
+            self._timer = Timer(self.sites, self._clock.now)
+            self._stack.enter_context(self._timer.running())
         self._stack.enter_context(self._marks.running())
         self._began = self._clock.mark()
 
-    def _end(self, *, whole: bool) -> None:
-        marks = self._marks
+    def _end(self, *, whole: bool, unlike: str = "") -> None:
+        marks, ended = self._marks, self._clock.mark()
         if marks is None:
             return
-        if self.current == self.steps[0] and self._recording is not None:
-            self._recording.label(Run(self.model, optimizer=self.optimizer))
-        ended = self._clock.mark()
-        self._stack.close()
-        self._marks = None
-        if marks is self._counted:
+        counting = marks is self._counted
+        if counting and self._recording is not None:
+            self._recording.label(Run(self.model))
+        self.abandon()
+        if self.current < self.steps[0]:
+            self._usual = marks.passive
             return
-        self._clock.wait()
-        if not whole or marks.bounds is None:
-            self._timed.pop()
-            return
-        self._waits.append(self._clock.seconds(self._began, marks.bounds[0]))
-        self._ends.append(self._clock.seconds(self._began, ended))
+        if self._usual is not None and marks.passive > self._usual:
+            unlike = unlike or VALIDATION
+        if whole and unlike and len(self._moves) < MOST_MOVES:
+            self._pass_over(unlike)
+        elif counting:
+            self._broken = not whole
+            self._usual = marks.passive
+        elif whole and marks.bounds is not None:
+            self._clock.wait()
+            wait, length = self._clock.seconds(self._began, marks.bounds[0]), self._clock.seconds(self._began, ended)
+            self._timed.append(TimedStep(self.current, marks, self._timer, wait, length))
+
+    def _pass_over(self, why: str) -> None:
+        """Take the next step instead of this one."""
+        self._moves.append(why)
+        if self.current == self.steps[0]:
+            self.steps = tuple(step + 1 for step in self.steps)
+            self._timed_steps = tuple(step + 1 for step in self._timed_steps)
+            self._counted = self._recording = None
+        else:
+            later = self._timed_steps[-1] + 1
+            self._timed_steps = (*(step for step in self._timed_steps if step != self.current), later)
+
+    # -- what came of it
 
     @property
     def profile(self) -> Profile:
@@ -118,50 +190,68 @@ class StepWindow:
                 f"profiled. Choose an earlier step, or call step() at the end of every step."
             )
         seen = self._recording.profile
-        inputs = self._counted.first_inputs
-        if inputs is not None:
-            seen = self._recording.described(Run(self.model, inputs[0], inputs[1], optimizer=self.optimizer))
-            calls = len(self._counted.signature)  # gradient accumulation: a step takes several batches
-            seen = replace(
-                seen,
-                batch_size=seen.batch_size and seen.batch_size * calls,
-                tokens=seen.tokens and seen.tokens * calls,
-            )
-        total = seen.root.total.total.flops * len(self.steps)
-        doubts: list[Caveat] = [Window(self.steps[0], self.steps[-1], len(self._ends), total)]
-        changed = tuple(
-            step
-            for step, (marks, _) in zip(self._timed_steps, self._timed, strict=False)
-            if marks.signature != self._counted.signature
+        counted = self._counted
+        result = replace(
+            seen,
+            timing=_timing(self._timed, counted),
+            caveats=(*seen.caveats, *self._doubts(seen, counted)),
+            batch_size=_each_model(counted.calls, "samples"),
+            tokens=_each_model(counted.calls, "tokens"),
+            step=self.steps[0],
         )
+        # One whole step, the median one: its rows add up, which medians by row would not.
+        ordered = sorted(self._timed, key=lambda step: step.whole)
+        timer = ordered[(len(ordered) - 1) // 2].timer if ordered else None
+        return self._recording.with_latencies(result, timer.sums()) if timer is not None else result
+
+    def _doubts(self, seen: Profile, counted: PhaseMarks) -> Iterator[Caveat]:
+        first = self.steps[0]
+        yield Window(first, self.steps[-1], len(self._timed), seen.root.total.total.flops * len(self.steps))
+        if first != self._asked:
+            yield MovedWindow(self._asked, first, self._moves[0])
+        if self._broken:
+            yield CutOff(first)
+        changed = tuple(step.number for step in self._timed if _work(step.marks) != _work(counted))
         if changed:
-            doubts.append(ShapesChanged(self.steps[0], changed))
-        if not self._ends:
-            doubts.append(CountedLive("the loop ended before a step could be timed by itself"))
-        timing, rows = self._timing()
-        result = replace(seen, timing=timing, caveats=(*seen.caveats, *doubts), step=self.steps[0])
-        return self._recording.with_latencies(result, rows) if rows else result
-
-    def _timing(self) -> tuple[Timing, dict[str, float]]:
-        if not self._ends or self._counted is None:
-            counted = self._counted
-            if counted is None or counted.bounds is None:
-                return Timing(), {}
-            return _phases({name: Stat((counted.seconds(name),)) for name in PHASES}), {}
-        marks = [marks for marks, _ in self._timed]
-        ran = _phases({name: Stat(tuple(one.seconds(name) for one in marks)) for name in PHASES})
-        steps = [self._clock.seconds(*one.bounds) for one in marks if one.bounds is not None]
-        middle = sorted(range(len(marks)), key=lambda i: self._ends[i])[(len(marks) - 1) // 2]
-        timing = replace(
-            ran, step=Stat(tuple(steps)), iteration=Stat(tuple(self._ends)), data_wait=Stat(tuple(self._waits))
-        )
-        return timing, self._timed[middle][1].sums()
+            yield ShapesChanged(first, changed)
+        if not self._timed:
+            yield CountedLive("the loop ended before a step could be timed by itself")
+        elif all(step.timer is None for step in self._timed):
+            yield NotSplit()
+        if any(call.compiled for call in counted.calls):
+            yield CountedEager(first)
 
 
-def _phases(stats: dict[str, Stat]) -> Timing:
-    """The times of the phases that ran at all."""
+def _work(marks: PhaseMarks) -> list[tuple[Site, Any]]:
+    return [(call.site, call.shapes) for call in marks.calls]
+
+
+def _each_model(calls: Sequence[ModelCall], what: str) -> int | None:
+    """Samples or tokens of a step: gradient accumulation takes several batches; models that disagree give no number."""
+    active = [call for call in calls if not call.passive] or calls
+    sums: dict[Site, int] = {}
+    for call in active:
+        size = getattr(call, what)
+        if size is None:
+            return None
+        sums[call.site] = sums.get(call.site, 0) + size
+    return next(iter(sums.values())) if len(set(sums.values())) == 1 else None
+
+
+def _timing(timed: Sequence[TimedStep], counted: PhaseMarks) -> Timing:
+    """Medians over the timed steps; where there is none, what the counted one took."""
+    marks = [step.marks for step in timed] or ([counted] if counted.bounds is not None else [])
+    stats = {name: Stat(tuple(one.seconds(name) for one in marks)) for name in PHASES if marks}
     ran = {name: stat for name, stat in stats.items() if any(stat.samples)}
-    return Timing(forward=ran.get("forward"), backward=ran.get("backward"), optimizer=ran.get("optimizer"))
+    phases = Timing(forward=ran.get("forward"), backward=ran.get("backward"), optimizer=ran.get("optimizer"))
+    if not timed:
+        return phases
+    return replace(
+        phases,
+        step=Stat(tuple(step.busy for step in timed)),
+        iteration=Stat(tuple(step.whole for step in timed)),
+        data_wait=Stat(tuple(step.wait for step in timed)),
+    )
 
 
 def step_profiler(

@@ -16,6 +16,7 @@ FLOORS = (
     ("session",),
     ("watch",),
     ("measure", "window"),
+    ("script",),
     ("compat",),
     ("cli", "integrations"),
 )

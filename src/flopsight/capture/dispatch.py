@@ -20,7 +20,7 @@ from .memory import Live, Saved
 from .metas import flat, meta, metas, raw, raw_meta, tensors_in
 from .ownership import Ownership, optimizer_steps
 from .place import Places
-from .scope import Call, Site, Sites, module_calls
+from .scope import Call, Site, Sites, module_calls, sites_of
 
 COMPACT_AT = 50_000
 """Raw entries are folded into counts when this many have gathered, so that long runs stay small."""
@@ -38,13 +38,16 @@ class Counter(TorchDispatchMode):
 
     def __init__(
         self,
-        model: nn.Module | None,
+        model: nn.Module | Sites | None,
         known: Callable[[str], bool],
         saved: Saved | None = None,
         live: Live | None = None,
+        *,
+        in_loop: bool = False,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.sites = Sites(model)
+        self.sites = sites_of(model)
+        self.sites.on_root = self._meet
         self.places: Places | None = None
         self.direct_forwards: set[str] = set()
         self.saved = saved
@@ -52,6 +55,7 @@ class Counter(TorchDispatchMode):
         self.grown: Tally[Site] = Tally()
         self.caveats: list[Caveat] = []
         self._known = known
+        self._in_loop = in_loop
         self._infos: dict[Any, OpInfo] = {}
         self._calls: dict[Site, list[Any]] = {}
         self._raw: list[Raw] = []
@@ -133,8 +137,16 @@ class Counter(TorchDispatchMode):
                 place.mark(caller)
 
         if self.places is None:
-            self.places = Places(self.sites, watched.__code__)
+            self.places = Places(self.sites, watched.__code__, in_loop=self._in_loop)
         return watched
+
+    def _meet(self, root: nn.Module) -> None:
+        """A model that was not known before: its parameters and buffers are no memory that the run takes."""
+        there = [tensor for tensor in (*root.parameters(), *root.buffers()) if not nn.parameter.is_lazy(tensor)]
+        if self.saved is not None:
+            self.saved.leave_out(there)
+        if self.live is not None:
+            self.live.leave_out(there)
 
     def _note_call(self, site: Site, args: Any, kwargs: Any, output: Any) -> None:
         call = self._calls.get(site)

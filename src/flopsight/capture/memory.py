@@ -102,13 +102,20 @@ class Live:
 
     def __init__(self, exclude: Iterable[torch.Tensor]) -> None:
         self.current = 0
-        there = [tensor for tensor in exclude if internals.has_storage(tensor)]
-        self.base = sum({internals.storage_key(t): t.untyped_storage().nbytes() for t in there}.values())
+        self.base = 0
         """Bytes that were there before: parameters, buffers, inputs."""
-        self._alive: dict[int, int] = dict.fromkeys(map(internals.storage_key, there), -1)
+        self._alive: dict[int, int] = {}
         self._births: list[tuple[Site, int]] = []
         self._labels: dict[int, str] = {}
         self._events: list[tuple[int, int]] = []
+        self.leave_out(exclude)
+
+    def leave_out(self, tensors: Iterable[torch.Tensor]) -> None:
+        """Tensors that were there before."""
+        for tensor in tensors:
+            if internals.has_storage(tensor) and (key := internals.storage_key(tensor)) not in self._alive:
+                self._alive[key] = -1
+                self.base += tensor.untyped_storage().nbytes()
 
     def note(self, output: Any, site: Site) -> None:
         """An op of `site` returned this."""

@@ -71,6 +71,7 @@ def _tensors(values: Any) -> bool:
 
 _lock = Lock()
 _listeners: list[tuple[Callable[[torch.optim.Optimizer], None], Callable[[], None]]] = []
+_afterwards: list[Callable[[torch.optim.Optimizer], None]] = []
 _hooks: list[Any] = []
 
 
@@ -82,23 +83,37 @@ def optimizer_steps(begin: Callable[[torch.optim.Optimizer], None], end: Callabl
     Torch is given one pair of hooks for all of us: it refuses hooks that come or go while a step's hooks run, and a
     window of steps in a script begins and ends exactly then.
     """
-    listener = (begin, end)
+    with _listening(_listeners, (begin, end)):
+        yield
+
+
+@contextmanager
+def after_optimizer_steps(told: Callable[[torch.optim.Optimizer], None]) -> Iterator[None]:
+    """Tell when any optimizer has ended its step, after all who follow its work have heard of it."""
+    with _listening(_afterwards, told):
+        yield
+
+
+@contextmanager
+def _listening(listeners: list[Any], listener: Any) -> Iterator[None]:
     with _lock:
-        if not _listeners:
+        if not _hooks:
             _hooks.append(register_optimizer_step_pre_hook(_begin))
-            _hooks.append(register_optimizer_step_post_hook(_end))
-        _listeners.append(listener)
+            _hooks.append(register_optimizer_step_post_hook(_after))
+        listeners.append(listener)
     try:
         yield
     finally:
         with _lock:
-            _listeners.remove(listener)
-            if not _listeners:
+            listeners.remove(listener)
+            if not (_listeners or _afterwards):
                 while _hooks:
                     _hooks.pop().remove()
 
 
 def _begin(optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> Any:
+    if not _listeners:
+        return None
     _tell_begin(optimizer)
     if len(args) > 1 and callable(args[1]):
         return (args[0], _aside(optimizer, args[1]), *args[2:]), kwargs
@@ -122,6 +137,12 @@ def _tell_begin(optimizer: torch.optim.Optimizer) -> None:
         begin(optimizer)
 
 
-def _end(*_call: Any) -> None:
+def _end() -> None:
     for _, end in tuple(reversed(_listeners)):
         end()
+
+
+def _after(optimizer: torch.optim.Optimizer, *_call: Any) -> None:
+    _end()
+    for told in tuple(_afterwards):
+        told(optimizer)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -12,25 +13,43 @@ import torch
 from torch import nn
 
 from .clock import Clock, Mark
-from .metas import raw, tensors_in
+from .inputs import Run, batch_size_of, tokens_of
+from .metas import raw
 from .ownership import optimizer_steps
-from .scope import Call, Sites, module_calls, wrapped
+from .scope import Call, Site, Sites, module_calls, sites_of, wrapped
 
 Span = tuple[str, Mark, Mark]
+
+
+@dataclass(frozen=True)
+class ModelCall:
+    """One outermost call of a model; steps with equal calls do equal work."""
+
+    site: Site
+    shapes: tuple[Any, ...]
+    samples: int | None
+    tokens: int | None
+    passive: bool
+    """In eval mode and without gradients, as a validation calls its model."""
+    compiled: bool
 
 
 class PhaseMarks:
     """The spans of one step: every outermost call of the model, every backward, every optimizer step."""
 
-    def __init__(self, model: nn.Module, clock: Clock) -> None:
+    def __init__(
+        self, model: nn.Module | Sites, clock: Clock, optimizers: list[torch.optim.Optimizer] | None = None
+    ) -> None:
+        """`optimizers` are those known already; who else steps is noted there."""
         self.spans: list[Span] = []
-        self.signature: list[Any] = []
-        """The shapes that the model was called with: steps with equal ones do equal work."""
-        self.first_inputs: tuple[Any, Any] | None = None
-        self._sites = Sites(model)
+        self.calls: list[ModelCall] = []
+        self.optimizers = [] if optimizers is None else optimizers
+        self._sites = sites_of(model)
         self._clock = clock
         self._thread = 0
         self._busy = False
+        self._updates = 0
+        self._updating: Mark = None
 
     @contextmanager
     def running(self) -> Iterator[None]:
@@ -52,6 +71,11 @@ class PhaseMarks:
         """From the first mark to the last."""
         return (self.spans[0][1], self.spans[-1][2]) if self.spans else None
 
+    @property
+    def passive(self) -> int:
+        """How often a model was called as a validation calls it."""
+        return sum(call.passive for call in self.calls)
+
     def _timed(self, phase: str, function: Callable[..., Any]) -> Callable[..., Any]:
         def timed(*args: Any, **kwargs: Any) -> Any:
             if threading.get_ident() != self._thread or self._busy:
@@ -68,19 +92,38 @@ class PhaseMarks:
 
     def _watch(self, plain: Call) -> Call:
         forward = self._timed("forward", plain)
+        sites, outside = self._sites, self._sites.outside
 
         def watched(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
-            if self._busy or self._sites.row(module) is None or threading.get_ident() != self._thread:
+            if self._busy or threading.get_ident() != self._thread:
                 return plain(module, *args, **kwargs)
-            self.signature.append(tuple(raw(list(tensors_in((args, kwargs))))))
-            if self.first_inputs is None:
-                self.first_inputs = (args, kwargs)
+            site = sites.find(module, outside)
+            if site is outside:
+                return plain(module, *args, **kwargs)
+            self.calls.append(_call(site, Run(module, args, kwargs)))
             return forward(module, *args, **kwargs)
 
         return watched
 
-    def _begin_update(self, _optimizer: torch.optim.Optimizer) -> None:
-        self._update = self._clock.mark()
+    def _begin_update(self, optimizer: torch.optim.Optimizer) -> None:
+        if not any(known is optimizer for known in self.optimizers):
+            self.optimizers.append(optimizer)
+        self._updates += 1
+        if self._updates == 1:  # an optimizer may hold another one
+            self._updating = self._clock.mark()
 
     def _end_update(self) -> None:
-        self.spans.append(("optimizer", self._update, self._clock.mark()))
+        self._updates -= 1
+        if not self._updates:
+            self.spans.append(("optimizer", self._updating, self._clock.mark()))
+
+
+def _call(site: Site, run: Run) -> ModelCall:
+    return ModelCall(
+        site=site,
+        shapes=tuple(map(raw, run.tensors)),
+        samples=batch_size_of(run),
+        tokens=tokens_of(run),
+        passive=not run.model.training and not torch.is_grad_enabled(),
+        compiled=run.compiled,
+    )

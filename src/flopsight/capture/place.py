@@ -51,7 +51,7 @@ class Place:
 class Places:
     """The places of the thread that began to watch and of the threads that its backward runs on."""
 
-    def __init__(self, sites: Sites, boundary: CodeType) -> None:
+    def __init__(self, sites: Sites, boundary: CodeType, *, in_loop: bool = False) -> None:
         self.sites = sites
         self.optimizing = False
         self.backward_ran = False
@@ -59,6 +59,8 @@ class Places:
         self._boundary = boundary
         self._owner = threading.get_ident()
         self._places = {self._owner: Place(sites.outside)}
+        # a step of a loop begins where the one before updated the parameters: averages of them are still to be updated
+        self._places[self._owner].after_backward = in_loop
 
     def here(self, *, dispatching: bool = False) -> Place | None:
         """This thread's place; a thread that carries our mode into backward gets one when it is first seen.

@@ -100,7 +100,8 @@ def calls_of(kind: type[nn.Module], watcher: Watcher) -> Iterator[None]:
     own: Call | None = vars(kind).get("__call__")
 
     def inherited(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
-        return super(kind, module).__call__(*args, **kwargs)  # whoever watches all modules sees this one too
+        call: Call = super(kind, module).__call__  # type: ignore[misc]
+        return call(*args, **kwargs)  # whoever watches all modules sees this one too
 
     call = watcher(own or inherited)
     kind.__call__ = call  # type: ignore[method-assign]
@@ -207,17 +208,22 @@ class Sites:
             holder.add_module(name, root)
         return holder
 
+    @property
+    def passed_by(self) -> list[str]:
+        """Classes of modules that were called and are part of nothing that is watched."""
+        return sorted({type(module).__name__ for module in self._foreign})
+
     def _meet(self, module: nn.Module, caller: Site) -> list[Site]:
         """A module not seen before: added during the run, foreign to the model, or the root of a recording."""
         if module in self._foreign:
             return []
         inner = compiled_from(module)
         if inner is not module:
-            rows = self._rows.get(id(inner)) or self._meet(inner, caller)
-            if rows:
-                self._rows[id(module)] = rows
+            same = self._rows.get(id(inner)) or self._meet(inner, caller)
+            if same:
+                self._rows[id(module)] = same
                 self._kept.append(module)
-            return rows
+            return same
         if self._model is None and caller is self.outside:
             if self._admits(module):
                 self._add_root(module)

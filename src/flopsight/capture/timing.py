@@ -37,13 +37,13 @@ class Timer:
         """The lightest watch: one thread, times only."""
         now, find = self._now, self.sites.find
         mark = self._threads.setdefault(self._thread, []).append
-        ident, thread = threading.get_ident, threading.get_ident()
-        current = self.sites.outside
+        ident, thread, task = threading.get_ident, threading.get_ident(), internals.graph_task
+        current = outside = self.sites.outside
 
         def timed(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
             nonlocal current
-            if ident() != thread:
-                return plain(module, *args, **kwargs)
+            if ident() != thread or (current is outside and task() != -1):
+                return plain(module, *args, **kwargs)  # in backward a checkpoint runs its forward again
             caller = current
             current = site = find(module, caller)
             mark((now(), site, True))

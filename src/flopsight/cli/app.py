@@ -15,6 +15,7 @@ from .device import device
 from .diff import diff
 from .ops import ops
 from .profile import profile
+from .run import run as run_script
 from .show import show
 
 UsageProblem: type[Any] = typer.BadParameter.__mro__[2]
@@ -29,6 +30,8 @@ app = typer.Typer(
 )
 for command in (demo, profile, show, diff, check, ops, device):
     app.command()(command)
+# everything behind the script's name is the script's own
+app.command("run", context_settings={"allow_interspersed_args": False})(run_script)
 
 
 def _say_version(asked: bool) -> None:

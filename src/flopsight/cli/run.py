@@ -1,0 +1,84 @@
+"""`flopsight run`: a training script with no change to its code."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..config import Settings, parse_steps
+from ..errors import InputError
+from ..script.launch import Target
+from ..script.plan import UNITS, Plan
+from ..script.profiled import profile_script
+from ..script.report import Report
+
+DEFAULT_STEP = 5
+
+
+def run(
+    words: Annotated[
+        list[str],
+        typer.Argument(metavar="SCRIPT [ARGS]...", help="The script and its own arguments.", show_default=False),
+    ],
+    module: Annotated[
+        bool, typer.Option("-m", "--module", help="SCRIPT is a module, as after `python -m`.")
+    ] = False,
+    step: Annotated[
+        int | None, typer.Option("--step", min=0, help=f"The step to profile, counted from 0.  [default: {DEFAULT_STEP}]")
+    ] = None,
+    steps: Annotated[str | None, typer.Option("--steps", metavar="A-B", help="A window of steps, both included: 2-6.")] = None,
+    model: Annotated[
+        str | None, typer.Option("--model", metavar="CLASS", help="The model by its class: UNet, or package.module.UNet.")
+    ] = None,
+    per: Annotated[
+        str | None, typer.Option("--per", help="What ends a step: optimizer, or forward. The default is found out.")
+    ] = None,
+    config: Annotated[
+        Path | None,
+        typer.Option("--config", metavar="FILE", help="Settings: JSON, TOML or a DeepSpeed configuration."),
+    ] = None,
+    output: Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE", help="Where to save the profile: a .json file.")] = None,
+    format: Annotated[
+        str | None, typer.Option("-f", "--format", help="How to print: tree, table, deepspeed, tids, aprofiler, ...")
+    ] = None,
+) -> int:  # fmt: skip
+    """Run a script and profile one of its steps. The script's output and exit code are its own; ours goes to stderr."""
+    if step is not None and steps is not None:
+        raise InputError("Give --step or --steps, not both.")
+    if per not in (None, *UNITS):
+        raise InputError(f"--per is {per!r}; it can be {' or '.join(UNITS)}.")
+    settings = _settings(config)
+    first, last = settings.window
+    if step is not None:
+        first = last = step
+    elif steps is not None:
+        first, last = parse_steps(steps, "--steps")
+    target = Target(words[0], tuple(words[1:]), is_module=module)
+    report = Report(
+        path=output or _default_path(target, first, last),
+        formats=(format,) if format else settings.formats or ("tree",),
+        depth=settings.module_depth,
+        top_modules=settings.top_modules,
+        detailed=settings.detailed,
+        text_file=settings.output_file,
+        strict=settings.strict,
+        budgets=settings.budgets,
+    )
+    return profile_script(target, Plan(first, last, model, per), report)
+
+
+def _settings(config: Path | None) -> Settings:
+    """What a file says, or the `pyproject.toml` beside which the script is started."""
+    settings = replace(Settings(), profile_step=DEFAULT_STEP)
+    project = Path("pyproject.toml")
+    if config is None and not project.exists():
+        return settings
+    return Settings.read(config or project, settings)
+
+
+def _default_path(target: Target, first: int, last: int) -> Path:
+    steps = f"step{first}" if first == last else f"steps{first}-{last}"
+    return Path.cwd() / f"flopsight-{target.title}-{steps}.json"

@@ -1,0 +1,1 @@
+"""Somebody's script, run as `python` runs it, with one window of its steps profiled."""

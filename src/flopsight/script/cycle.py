@@ -1,0 +1,55 @@
+"""Which optimizer step ends a step of the loop? With several optimizers, the one that closes their cycle."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Any
+from weakref import ref
+
+
+class Boundary(Enum):
+    """What an optimizer's step is to the loop."""
+
+    WITHIN = "within a step"
+    ENDED = "the end of a step"
+    MOVED = "the end of a step that was thought to be over already"
+
+
+class Cycle:
+    """Counts the steps of a loop by the steps of its optimizers.
+
+    A loop with one optimizer steps when it steps. With several, as in a GAN, a step ends with the last of those that
+    step before the first of them steps again. That is known when the first cycle is over; until then every optimizer
+    that is new moves the end of step 0 behind itself. An optimizer that stops stepping hands over to the next that repeats.
+    """
+
+    def __init__(self) -> None:
+        self.steps = 0
+        """Steps that are over."""
+        self._closer: ref[Any] | None = None
+        self._since: list[ref[Any]] = []
+        """Those that have stepped in the step under way; in the first cycle, all that have stepped."""
+        self._first = True
+
+    def stepped(self, optimizer: Any) -> Boundary:
+        """Note that an optimizer has stepped."""
+        known = any(other() is optimizer for other in self._since)
+        if self._first and not known:
+            self._since.append(ref(optimizer))
+            self._closer = ref(optimizer)
+            moved, self.steps = self.steps > 0, 1
+            return Boundary.MOVED if moved else Boundary.ENDED
+        if self._first:
+            self._first = False
+            self._since.clear()
+            known = False
+        if self._closes(optimizer) or known:
+            self._closer = ref(optimizer)
+            self._since.clear()
+            self.steps += 1
+            return Boundary.ENDED
+        self._since.append(ref(optimizer))
+        return Boundary.WITHIN
+
+    def _closes(self, optimizer: Any) -> bool:
+        return self._closer is not None and self._closer() is optimizer

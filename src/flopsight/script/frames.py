@@ -1,0 +1,36 @@
+"""A traceback as the user knows it: the frames of the profiler taken out."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from types import TracebackType
+
+OURS = Path(__file__).parent.parent
+EVERY_FRAME = "FLOPSIGHT_TRACEBACK"
+"""The variable that keeps our frames in, for reports about us."""
+
+
+def without_ours(problem: BaseException) -> None:
+    """Take our frames out of an exception's traceback, and out of those that led to it."""
+    if os.environ.get(EVERY_FRAME):
+        return
+    todo, seen = [problem], set[int]()
+    while todo:
+        one = todo.pop()
+        seen.add(id(one))
+        one.__traceback__ = _trimmed(one.__traceback__)
+        linked = [one.__cause__, one.__context__, *(one.exceptions if isinstance(one, BaseExceptionGroup) else ())]
+        todo += [other for other in linked if other is not None and id(other) not in seen]
+
+
+def _trimmed(traceback: TracebackType | None) -> TracebackType | None:
+    kept = []
+    while traceback is not None:
+        if not Path(traceback.tb_frame.f_code.co_filename).is_relative_to(OURS):
+            kept.append(traceback)
+        traceback = traceback.tb_next
+    below: TracebackType | None = None
+    for one in reversed(kept):
+        below = TracebackType(below, one.tb_frame, one.tb_lasti, one.tb_lineno)
+    return below

@@ -1,0 +1,138 @@
+"""Run a script or a module as `python` runs it: its own arguments, `__main__`, search path and exit code."""
+
+from __future__ import annotations
+
+import builtins
+import importlib.util
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from pathlib import Path
+from types import CodeType, ModuleType
+
+from ..errors import InputError
+from .frames import without_ours
+
+INTERRUPTED = 130
+"""What a shell reports of a program that Ctrl-C ended."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """What to run: a file, a folder or archive with a `__main__.py`, or a module as after `python -m`."""
+
+    name: str
+    args: Sequence[str] = ()
+    is_module: bool = False
+
+    @property
+    def label(self) -> str:
+        """What it is called in a sentence."""
+        return self.name if self.is_module else Path(self.name).name
+
+    @property
+    def title(self) -> str:
+        """What the file of its profile is named after."""
+        return self.name if self.is_module else Path(self.name).stem
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How the script ended."""
+
+    code: int
+    problem: BaseException | None = None
+    """What it raised and nobody caught."""
+
+
+def launch(target: Target) -> Ending:
+    """Run the target to its end. What it raises is shown as `python` shows it, without our frames."""
+    code, main = _load(target)
+    sys.modules["__main__"] = main
+    try:
+        exec(code, vars(main))  # noqa: S102 - running the user's script is what we are asked to do
+    except SystemExit as problem:
+        return Ending(_exit_code(problem))
+    except BaseException as problem:
+        without_ours(problem)
+        sys.excepthook(type(problem), problem, problem.__traceback__)
+        return Ending(INTERRUPTED if isinstance(problem, KeyboardInterrupt) else 1, problem)
+    return Ending(0)
+
+
+def _exit_code(problem: SystemExit) -> int:
+    if problem.code is None or isinstance(problem.code, int):
+        return problem.code or 0
+    print(problem.code, file=sys.stderr)
+    return 1
+
+
+def _load(target: Target) -> tuple[CodeType, ModuleType]:
+    """The code and the `__main__` that it runs in; argv and search path are the script's from here on."""
+    if target.is_module:
+        _search_first(str(Path.cwd()))
+        spec = _module_spec(target.name)
+        code, main = _code_of(spec), _main(spec.origin, spec)
+        sys.argv = [str(spec.origin), *target.args]
+        return code, main
+    path = Path(target.name)
+    if not path.exists():
+        raise InputError(f"There is no script {path}.")
+    sys.argv = [target.name, *target.args]
+    if path.is_file() and not _is_archive(path):
+        _search_first(str(path.resolve().parent))
+        loader = SourceFileLoader("__main__", str(path.absolute()))
+        return loader.source_to_code(loader.get_data(loader.path), loader.path), _main(loader.path, loader=loader)
+    _search_first(target.name)
+    found = PathFinder.find_spec("__main__", [target.name])
+    if found is None:
+        raise InputError(f"{path} has no __main__.py to run.")
+    return _code_of(found), _main(found.origin, found)
+
+
+def _is_archive(path: Path) -> bool:
+    import zipfile
+
+    return zipfile.is_zipfile(path)
+
+
+def _search_first(folder: str) -> None:
+    """Where the script's own imports are looked for first; `python -P` asks for no such place."""
+    if not getattr(sys.flags, "safe_path", False):
+        sys.path[0] = folder
+
+
+def _module_spec(name: str) -> ModuleSpec:
+    try:
+        spec = importlib.util.find_spec(name)
+        if spec is not None and spec.submodule_search_locations is not None:
+            spec = importlib.util.find_spec(f"{name}.__main__")
+    except ModuleNotFoundError as problem:
+        raise InputError(f"There is no module {name}: {problem}.") from None
+    if spec is None:
+        raise InputError(f"There is no module {name} that can be run from {os.getcwd()}.")  # noqa: PTH109
+    return spec
+
+
+def _code_of(spec: ModuleSpec) -> CodeType:
+    code = spec.loader.get_code(spec.name) if spec.loader is not None else None  # type: ignore[attr-defined]
+    if code is None:
+        raise InputError(f"{spec.name} has no Python code to run.")
+    assert isinstance(code, CodeType)
+    return code
+
+
+def _main(file: str | None, spec: ModuleSpec | None = None, loader: object = None) -> ModuleType:
+    """A fresh `__main__`; processes that the script spawns read in it what to import."""
+    main = ModuleType("__main__")
+    main.__dict__.update(
+        __builtins__=builtins,
+        __file__=file,
+        __spec__=spec,
+        __loader__=loader if spec is None else spec.loader,
+        __package__=None if spec is None else spec.parent,
+        __cached__=None if spec is None else spec.cached,
+    )
+    return main

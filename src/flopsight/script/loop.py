@@ -1,0 +1,205 @@
+"""The loop of somebody's script: its models and steps, found while it runs, and one window of them profiled."""
+
+from __future__ import annotations
+
+import gc
+import os
+import threading
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import torch
+from torch import distributed
+
+from ..capture.ownership import after_optimizer_steps
+from ..capture.scope import Call, Sites, wrapped
+from ..caveats import MovedWindow
+from ..errors import InputError
+from ..tree import Profile, World
+from ..window import StepWindow
+from .cycle import Boundary, Cycle
+from .firstmodel import FirstModel
+from .plan import FORWARD, OPTIMIZER, Plan
+
+SKIPPED = "the gradient scaler skipped its update"
+SEVERAL = "several optimizers step in turn, and where that step ended was known only after it"
+
+
+Make = Callable[[], Profile]
+
+
+class Loop:
+    """Watches a script from the import of torch on, and hands over the profile when its window is complete.
+
+    A step ends with an optimizer's step. A script without an optimizer infers: there a step is a forward of the first
+    model that it calls. Outside the window, a hook that counts is all that runs.
+    """
+
+    def __init__(self, plan: Plan, complete: Callable[[Make], None]) -> None:
+        self.cycle = Cycle()
+        self.forwards = 0
+        self.per = plan.per
+        self.delivered = False
+        self._plan = plan
+        self._complete = complete
+        self._stack = ExitStack()
+        self._finder = FirstModel(plan.admits, self._forward)
+        self._window: StepWindow | None = None
+        self._thread: int | None = None
+        self._updates = 0
+        self._several = False
+        self._over = False
+
+    # -- on and off
+
+    def watch(self) -> None:
+        """Begin; forked processes, such as those that load data, are left alone."""
+        self._stack.enter_context(after_optimizer_steps(self._stepped))
+        self._stack.enter_context(wrapped(torch.amp.GradScaler, "step", self._scaled))
+        if self.per != OPTIMIZER or self._plan.first == 0:
+            self._finder.watch()
+        os.register_at_fork(after_in_child=self._leave)
+
+    def _leave(self) -> None:
+        """In a forked process: nothing of ours goes on."""
+        if self._over:
+            return
+        self._over = True
+        with suppress(Exception):  # the thread that forked may not be the one that holds our modes
+            self._finder.end()
+            if self._window is not None:
+                self._window.abandon()
+
+    def end(self, *, broken: bool) -> Make | None:
+        """The script is over: what there is to hand over yet, of a `broken` one a part of a step too."""
+        self._over = True
+        self._finder.end()
+        self._stack.close()
+        window = self._window
+        if window is None:
+            return None
+        window.__exit__(None, None, None)
+        return partial(self._finished, window) if window.counted or (broken and window.cut_off) else None
+
+    # -- what was seen
+
+    @property
+    def model_name(self) -> str:
+        """The class of the model whose forwards were counted."""
+        return type(self._finder.model).__name__
+
+    @property
+    def others(self) -> str:
+        """Which classes ran that were not asked for."""
+        names = self._finder.passed_by
+        return f" (called were {', '.join(names)})" if names else ""
+
+    @property
+    def rank(self) -> int:
+        """Which process this is."""
+        return rank_and_size()[0]
+
+    # -- steps that an optimizer ends
+
+    def _stepped(self, optimizer: torch.optim.Optimizer, unlike: str = "") -> None:
+        self._updates += 1
+        if self._over or self.per == FORWARD or not self._is_ours():
+            return
+        self.per = OPTIMIZER
+        self._finder.end()
+        boundary = self.cycle.stepped(optimizer)
+        if boundary is Boundary.WITHIN:
+            return
+        if boundary is Boundary.MOVED:
+            self._begin_again()
+        elif self._window is not None:
+            self._end_step(self._window, unlike)
+        lead = max(self._plan.first - 1, 1)  # the step before the window tells what a usual step is
+        if self._window is None and not self._over and self.cycle.steps >= lead:
+            self._begin(self.cycle.steps, [optimizer])
+
+    def _is_ours(self) -> bool:
+        """Whether this is the thread that trains."""
+        if self._thread is None:
+            self._thread = threading.get_ident()
+        return self._thread == threading.get_ident()
+
+    def _scaled(self, plain: Call) -> Call:
+        """A gradient scaler that meets infinities leaves out the optimizer's step, but not the loop's."""
+
+        def step(scaler: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
+            before = self._updates
+            result = plain(scaler, optimizer, *args, **kwargs)
+            if self._updates == before:
+                self._stepped(optimizer, unlike=SKIPPED)
+            return result
+
+        return step
+
+    # -- steps that are forwards
+
+    def _forward(self, call: Callable[[], Any]) -> Any:
+        if self._window is None and self.forwards >= self._plan.first and not self._over:
+            self._decide()
+        result = call()
+        self.forwards += 1
+        if self._window is not None and self.per == FORWARD:
+            self._end_step(self._window)
+        return result
+
+    def _decide(self) -> None:
+        """Find out, at the forward that could be the first of the window, whether a step is a forward or an update."""
+        if self.per is None:
+            exists = any(issubclass(type(one), torch.optim.Optimizer) for one in gc.get_objects())
+            self.per = OPTIMIZER if exists else FORWARD
+        if self.per == FORWARD:
+            self._begin(self.forwards)
+        elif self._plan.first > 0:
+            self._finder.end()
+        elif torch.is_grad_enabled():
+            self._finder.end()
+            self._begin(0)
+
+    # -- the window
+
+    def _begin(self, current: int, optimizers: list[torch.optim.Optimizer] | None = None) -> None:
+        steps = range(max(self._plan.first, current), max(self._plan.last, current) + 1)
+        self._window = StepWindow(Sites(admits=self._plan.admits), steps=steps, current=current)
+        self._window.optimizers += optimizers or []
+        self._window.__enter__()
+
+    def _begin_again(self) -> None:
+        if self._window is not None:
+            self._several = self._plan.first == 0
+            self._window.abandon()
+            self._window = None
+
+    def _end_step(self, window: StepWindow, unlike: str = "") -> None:
+        window.step(unlike)
+        if window.done:
+            self._over = self.delivered = True
+            self._window = None
+            window.__exit__(None, None, None)
+            self._finder.end()
+            self._complete(partial(self._finished, window))
+
+    def _finished(self, window: StepWindow) -> Profile:
+        if not window.sites.roots:
+            called = ", ".join(window.sites.passed_by) or "none"
+            raise InputError(f"No {self._plan.wanted} was called in step {window.steps[0]}; modules called: {called}.")
+        rank, size = rank_and_size()
+        result = replace(window.profile, world=World(size=size, rank=rank))
+        if self._several and result.step is not None:
+            moved = MovedWindow(self._plan.first, result.step, SEVERAL)
+            result = replace(result, caveats=(*result.caveats, moved))
+        return result
+
+
+def rank_and_size() -> tuple[int, int]:
+    """Which of how many processes this is, by torch.distributed or by what torchrun says."""
+    if distributed.is_available() and distributed.is_initialized():
+        return distributed.get_rank(), distributed.get_world_size()
+    return int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))

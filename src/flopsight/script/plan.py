@@ -1,0 +1,36 @@
+"""What to look for in a script: which steps, of which model, and what counts as a step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+OPTIMIZER, FORWARD = "optimizer", "forward"
+UNITS = (OPTIMIZER, FORWARD)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A window of steps, first and last, counted from 0."""
+
+    first: int
+    last: int
+    model: str | None = None
+    """The class of the model, by its name or its dotted path; None is every model that runs."""
+    per: str | None = None
+    """What ends a step: `optimizer` or `forward`; None is found out."""
+
+    @property
+    def wanted(self) -> str:
+        """What the plan looks for, in words."""
+        return "model with parameters" if self.model is None else f"module of class {self.model}"
+
+    def admits(self, module: Any) -> bool:
+        """Whether a module that nobody calls is a model: it is the one asked for, or has parameters."""
+        if self.model is None:
+            return next(module.parameters(), None) is not None
+        return any(self.model == name for kind in type(module).__mro__ for name in _names(kind))
+
+
+def _names(kind: type) -> tuple[str, str]:
+    return kind.__name__, f"{kind.__module__}.{kind.__qualname__}"
