@@ -132,6 +132,8 @@ class Counter(TorchDispatchMode):
                     if self.live is not None:
                         self.grown[site] += self.live.current - before
                 place.site, place.direct = caller, direct
+                if self.saved is not None and caller is self.sites.outside:
+                    self.saved.settle()
                 if caller is not self.sites.outside:
                     place.task = task
                 place.mark(caller)
@@ -162,12 +164,7 @@ class Counter(TorchDispatchMode):
         if self.places is None or place is None:
             return None
         site, phase = self.places.where(place)
-        if phase is not FORWARD:
-            return None
-        if self.places.backward_ran and self.saved is not None:
-            self.places.backward_ran = False
-            self.saved.next_pass()
-        return site
+        return site if phase is FORWARD else None
 
     # -- ops
 
@@ -200,12 +197,18 @@ class Counter(TorchDispatchMode):
                 places.touch(place, args[0])
             if self.live is not None and info.allocates:
                 self.live.note(output, places.where(place)[0])
+            if self.saved is not None and info.name == "aten.detach" and internals.in_checkpoint():
+                site, phase = places.where(place)
+                if phase is FORWARD:
+                    self.saved.perhaps_kept(output, site)
             return
         for value in args:
             if type(value) is nn.Parameter:
                 places.touch(place, value)
         self._work += info.kind in WORKING
         site, phase = places.where(place)
+        if self.saved is not None and phase is not FORWARD:
+            self.saved.settle()
         if self.live is not None:
             self.live.note(output, site)
         facts = tuple(info.facts(values_by_name(info, args, kwargs)).items()) if info.facts else ()

@@ -6,6 +6,7 @@ import weakref
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from typing import Any
 
 import torch
@@ -19,30 +20,54 @@ from .scope import Call, Site, wrapped
 class Saved:
     """Bytes that autograd keeps for backward, by the row that first saved them.
 
-    Storages and not tensors are counted: naive sums over saved tensors were up to half too high.
+    Storages and not tensors are counted: naive sums over saved tensors were up to half too high. What dies before
+    backward begins was not kept for it.
     """
 
     def __init__(self, exclude: Iterable[torch.Tensor], live: Live | None = None) -> None:
-        self._passes: list[Counter[Site]] = [Counter()]
-        self._seen = _keys(exclude)
+        self._now: Counter[Site] = Counter()
+        self._most: Counter[Site] = Counter()
+        self._seen: dict[int, Any] = {}
+        """Storages that are counted or left out. The key is an address: it means another one when its storage dies."""
+        self._kept: list[tuple[weakref.ref[torch.Tensor], Site]] = []
+        self._changed = False
         self._live = live
+        self.leave_out(exclude)
 
     @property
     def bytes(self) -> Counter[Site]:
-        """Of the forward pass that saved most: what one pass saves is gone when the next begins."""
-        return max(self._passes, key=lambda one: one.total())
+        """When most was kept at the end of a forward."""
+        self.settle()
+        return self._most
 
-    def next_pass(self) -> None:
-        """A backward has run: what is saved from now on belongs to another forward pass."""
-        self._passes.append(Counter())
+    def settle(self) -> None:
+        """A forward is over, or backward begins: what is kept now is what was saved."""
+        if not self._changed:
+            return
+        for reference, site in self._kept:
+            tensor = reference()
+            if tensor is not None:
+                self.note(tensor, site)
+        self._kept.clear()
+        self._changed = False
+        self._raise(self._now)
 
-    def add(self, more: Mapping[Site, int]) -> None:
-        """What another pass over the same model saved."""
-        self._passes[-1].update(more)
+    def add(self, other: Mapping[Site, int]) -> None:
+        """What another pass over the same model saved: it is gone when the next one begins."""
+        self._raise(other)
+
+    def _raise(self, other: Mapping[Site, int]) -> None:
+        if sum(other.values()) > self._most.total():
+            self._most = +Counter(other)
 
     def leave_out(self, tensors: Iterable[torch.Tensor]) -> None:
         """Inputs of a model are not its activations, unless something trainable made them."""
-        self._seen |= _keys(tensor for tensor in tensors if tensor.grad_fn is None)
+        for tensor in tensors:
+            if tensor.grad_fn is None and internals.has_storage(tensor):
+                storage = tensor.untyped_storage()
+                key = storage._cdata
+                if key not in self._seen:
+                    self._seen[key] = weakref.ref(storage, partial(self._forget, key))
 
     def note(self, tensor: torch.Tensor, site: Site) -> None:
         """A tensor is being saved by `site`."""
@@ -50,12 +75,28 @@ class Saved:
         key = storage._cdata
         if key in self._seen:
             return
-        self._seen.add(key)
-        # The key is an address: it names another storage once this one is gone.
-        weakref.finalize(storage, self._seen.discard, key).atexit = False
-        self._passes[-1][site] += storage.nbytes()
+        size = storage.nbytes()
+        self._seen[key] = weakref.ref(storage, partial(self._end, key, site, size))
+        self._now[site] += size
+        self._changed = True
         if self._live is not None:
             self._live.label(tensor, ACTIVATIONS)
+
+    def _end(self, key: int, site: Site, size: int, _reference: object) -> None:
+        del self._seen[key]
+        self._now[site] -= size
+
+    def _forget(self, key: int, _reference: object) -> None:
+        del self._seen[key]
+
+    def perhaps_kept(self, tensor: torch.Tensor, site: Site) -> None:
+        """A tensor inside a checkpoint, detached: if it outlives the forward, the checkpoint keeps it for backward.
+
+        Selective checkpointing has a cache of its own, which the hooks for saved tensors do not see.
+        """
+        if internals.has_storage(tensor):
+            self._kept.append((weakref.ref(tensor), site))
+            self._changed = True
 
     @contextmanager
     def watching(self, here: Any) -> Iterator[None]:
@@ -65,7 +106,8 @@ class Saved:
             site = here()
             if site is not None and internals.has_storage(tensor):
                 self.note(tensor, site)
-            return tensor
+            # A graph that holds its own output would never be freed unless its backward runs.
+            return tensor if tensor.is_leaf else internals.detached(tensor)
 
         with _beside_torch_func(pack), saved_tensors_hooks(pack, _same):
             yield
@@ -158,7 +200,3 @@ class Live:
             kinds[self._labels.get(birth, TEMPORARIES)] += change
             rows[self._births[birth][0]] += change
         return self.base + highest, {k: n for k, n in kinds.items() if n}, {s: n for s, n in rows.items() if n}
-
-
-def _keys(tensors: Iterable[torch.Tensor]) -> set[int]:
-    return {internals.storage_key(tensor) for tensor in tensors if internals.has_storage(tensor)}

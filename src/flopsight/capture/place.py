@@ -54,7 +54,6 @@ class Places:
     def __init__(self, sites: Sites, boundary: CodeType, *, in_loop: bool = False) -> None:
         self.sites = sites
         self.optimizing = False
-        self.backward_ran = False
         self.direct_forwards: set[str] = set()
         self._boundary = boundary
         self._owner = threading.get_ident()
@@ -85,11 +84,16 @@ class Places:
             if place.relabelled:
                 place.relabelled = False
                 place.mark(site, already_made=1)
-            if site is self.sites.outside and (self.optimizing or (place.after_backward and not torch.is_grad_enabled())):
+            if site is self.sites.outside and (
+                self.optimizing or (place.after_backward and not torch.is_grad_enabled())
+            ):
                 return site, OPTIMIZER
             return site, FORWARD
-        place.after_backward = self.backward_ran = True
-        return (site, RECOMPUTE) if site is not self.sites.outside else self._backward(place, task)
+        place.after_backward = True
+        if site is not self.sites.outside:
+            return site, RECOMPUTE
+        # a hook on a parameter may step its optimizer as soon as the gradient is there
+        return (site, OPTIMIZER) if self.optimizing and not torch.is_grad_enabled() else self._backward(place, task)
 
     def _backward(self, place: Place, task: int) -> tuple[Site, str]:
         """The module that made the running autograd node; or the one whose checkpoint is being recomputed."""
@@ -104,7 +108,7 @@ class Places:
         maker = (place if nested else self._places[self._owner]).maker(number)
         if not torch.is_grad_enabled():
             return maker, BACKWARD
-        if node.name() == "CheckpointFunctionBackward" or "checkpoint" in internals.saved_hooks_owner():
+        if node.name() == "CheckpointFunctionBackward" or internals.in_checkpoint():
             return self._module_above() or maker, RECOMPUTE
         place.mark(maker, already_made=1)  # double backward: what this op adds to the graph belongs to the same module
         place.relabelled = True
