@@ -155,6 +155,11 @@ class _EagerStance:
         self._users = 0
         self._stance: Any = None
 
+    @property
+    def taken(self) -> bool:
+        """Whether anybody wants it right now."""
+        return self._users > 0
+
     def __enter__(self) -> None:
         with self._lock:
             self._users += 1
@@ -179,3 +184,8 @@ def hold_stream(seconds: float) -> None:
 def eager_stance() -> AbstractContextManager[None]:
     """A context in which compiled code runs as plain Python; what is compiled stays compiled."""
     return _eager
+
+
+def runs_eager() -> bool:
+    """Whether compiled code runs as plain Python because of us."""
+    return _eager.taken

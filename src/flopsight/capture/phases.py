@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -16,7 +16,7 @@ from .clock import Clock, Mark
 from .inputs import Run, batch_size_of, tokens_of
 from .metas import raw
 from .ownership import optimizer_steps
-from .scope import Call, Site, Sites, module_calls, sites_of, wrapped
+from .scope import Call, Site, Sites, module_calls, sites_of, unpatched, wrapped
 
 Span = tuple[str, Mark, Mark]
 
@@ -97,11 +97,13 @@ class PhaseMarks:
         def watched(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
             if self._busy or threading.get_ident() != self._thread:
                 return plain(module, *args, **kwargs)
-            site = sites.find(module, outside)
+            run = Run(module, args, kwargs)
+            site = sites.find(run.plain_model, outside)
             if site is outside:
                 return plain(module, *args, **kwargs)
-            self.calls.append(_call(site, Run(module, args, kwargs)))
-            return forward(module, *args, **kwargs)
+            self.calls.append(_call(site, run))
+            with unpatched() if run.compiled else nullcontext():
+                return forward(module, *args, **kwargs)
 
         return watched
 

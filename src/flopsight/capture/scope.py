@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 from ..records import OUTSIDE
+from . import internals
 
 compiling = torch.compiler.is_compiling
 Call = Callable[..., Any]
@@ -136,16 +137,20 @@ def unseen() -> Iterator[None]:
 
 @contextmanager
 def unpatched() -> Iterator[None]:
-    """Module calls as torch has them: what torch.compile makes inside the block does not depend on anybody watching."""
+    """Module calls as torch has them: what torch.compile makes inside the block does not depend on anybody watching.
+
+    Where compiled code runs as plain Python, nothing is made, and those who watch go on.
+    """
     patch = _patch(nn.Module, "__call__")
+    compiles = not internals.runs_eager()
     with _lock:
-        patch.suspended += 1
+        patch.suspended += compiles
         patch.install()
     try:
         yield
     finally:
         with _lock:
-            patch.suspended -= 1
+            patch.suspended -= compiles
             patch.install()
 
 
@@ -170,7 +175,9 @@ class Sites:
     Without a model, every module called from outside all others becomes a root of its own, if it is admitted.
     """
 
-    def __init__(self, model: nn.Module | None = None, admits: Callable[[nn.Module], bool] = lambda _module: True) -> None:
+    def __init__(
+        self, model: nn.Module | None = None, admits: Callable[[nn.Module], bool] = lambda _module: True
+    ) -> None:
         self.outside = Site(OUTSIDE)
         self.roots: dict[str, nn.Module] = {}
         self.owners: dict[int, Site] = {}

@@ -1,0 +1,129 @@
+"""A compiled model compiles as it would without us: once, whole, and whenever its time comes."""
+
+import pytest
+import torch
+from toys import MACS, Net, graph_count
+
+import flopsight
+from flopsight.caveats import CompiledWhole
+
+X = torch.ones(4, 8)
+
+
+@pytest.fixture(autouse=True)
+def _fresh_compiler():
+    torch._dynamo.reset()
+    yield
+    torch._dynamo.reset()
+
+
+class Plain(Net):
+    """The same layers without the Python randomness that would break the graph."""
+
+    def forward(self, x):
+        return self.down(self.drop(self.norm(self.up(x))))
+
+
+def wrapped(graphs):
+    return torch.compile(Plain(), backend=graph_count(graphs))
+
+
+def in_place(graphs):
+    model = Plain()
+    model.compile(backend=graph_count(graphs))
+    return model
+
+
+def profiled_in_a_loop(model):
+    profiler = flopsight.FlopsProfiler(model)
+    profiler.start_profile()
+    model(X)
+    profiler.stop_profile()
+    return profiler.profile
+
+
+def window(model):
+    with flopsight.step_profiler(model, steps=range(3)) as steps:
+        for _ in range(3):
+            model(X).sum().backward()
+            steps.step()
+    return steps.profile
+
+
+USES = {
+    "count": lambda model: flopsight.count(model, (X,)),
+    "count on meta": lambda model: flopsight.count(model, (X,), on="meta"),
+    "profile": lambda model: flopsight.profile(model, (X,), warmup=1, repeats=2),
+    "FlopsProfiler": profiled_in_a_loop,
+    "step_profiler": window,
+    "get_model_profile": lambda model: flopsight.get_model_profile(model, args=[X], print_profile=False, warm_up=1),
+}
+
+
+@pytest.mark.parametrize("make", [wrapped, in_place])
+@pytest.mark.parametrize("use", ["count", "count on meta", "profile", "FlopsProfiler", "step_profiler"])
+def test_a_model_that_was_never_run_compiles_once_and_whole(make, use):
+    graphs = []
+    model = make(graphs)
+
+    profile = USES[use](model)
+    model(X)
+    model(X)
+
+    assert len(graphs) == 1
+    assert profile.macs == MACS
+    assert [node.path for node in profile.walk()][:5] == ["", "up", "norm", "drop", "down"]
+
+
+@pytest.mark.parametrize("make", [wrapped, in_place])
+@pytest.mark.parametrize("use", USES)
+def test_a_warm_model_is_not_compiled_again(make, use):
+    graphs = []
+    model = make(graphs)
+    model(X)
+    model.eval()
+    with torch.no_grad():
+        model(X)
+    model.train()
+    compiled = len(graphs)
+
+    USES[use](model)
+    model(X)
+
+    assert len(graphs) == compiled
+
+
+@pytest.mark.parametrize("use", ["profile", "FlopsProfiler"])
+def test_the_profile_of_a_compiled_model_says_that_it_is_timed_whole(use):
+    profile = USES[use](wrapped([]))
+
+    assert CompiledWhole() in profile.caveats
+    assert profile.root.latency > 0
+    assert profile["up"].latency is None
+
+
+def test_a_compiled_model_that_has_to_be_counted_live_still_compiles_afterwards():
+    graphs = []
+    model = Plain()
+    model.up.register_forward_hook(lambda *_: None)
+    compiled = torch.compile(model, backend=graph_count(graphs))
+
+    profile = profiled_in_a_loop(compiled)
+    during = len(graphs)
+    compiled(X)
+
+    assert (during, len(graphs)) == (0, 1)
+    assert profile.macs == MACS
+    assert profile.root.calls == 1
+
+
+def test_a_layer_compiled_alone_still_compiles_afterwards():
+    graphs = []
+    model = Plain()
+    model.up = torch.compile(model.up, backend=graph_count(graphs))
+
+    profile = flopsight.count(model, (X,))
+    model(X)
+
+    assert len(graphs) == 1
+    assert profile.macs == MACS

@@ -1,0 +1,145 @@
+"""Other threads: what they run is not ours to count, and what they count is theirs."""
+
+import threading
+
+import torch
+from torch import nn
+
+import flopsight
+
+X = torch.ones(4, 8)
+
+
+class Meets(nn.Linear):
+    """A linear that waits for the other thread in the middle of its forward."""
+
+    def __init__(self, barrier, out):
+        super().__init__(8, out, bias=False)
+        self.barrier = [barrier]
+
+    def forward(self, x):
+        self.barrier[0].wait(10)
+        output = super().forward(x)
+        self.barrier[0].wait(10)
+        return output
+
+
+def together(*tasks):
+    """Run tasks on a thread each; whatever one of them raises, raise."""
+    problems = []
+
+    def guarded(task):
+        try:
+            task()
+        except BaseException as problem:
+            problems.append(problem)
+
+    threads = [threading.Thread(target=guarded, args=(task,)) for task in tasks]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if problems:
+        raise problems[0]
+
+
+def test_two_threads_count_two_models_at_once():
+    found = {}
+
+    def count(name, model):
+        found[name] = flopsight.count(nn.Sequential(model), (X,))
+
+    for _ in range(5):
+        barrier = threading.Barrier(2)
+        together(lambda: count("narrow", Meets(barrier, 2)), lambda: count("wide", Meets(barrier, 32)))
+
+        assert found["narrow"].macs == found["narrow"]["0"].macs == 4 * 8 * 2
+        assert found["wide"].macs == found["wide"]["0"].macs == 4 * 8 * 32
+        assert found["narrow"].root.calls == found["wide"].root.calls == 1
+
+
+def test_two_threads_may_stop_counting_in_any_order():
+    first_in, second_in, first_out = threading.Event(), threading.Event(), threading.Event()
+    macs = {}
+
+    def first():
+        with flopsight.recording() as recording:
+            first_in.set()
+            second_in.wait(10)
+            nn.Linear(8, 2, bias=False)(X)
+        macs["first"] = recording.profile.macs
+        first_out.set()
+
+    def second():
+        first_in.wait(10)
+        with flopsight.recording() as recording:
+            second_in.set()
+            first_out.wait(10)
+            nn.Linear(8, 4, bias=False)(X)
+        macs["second"] = recording.profile.macs
+
+    together(first, second)
+
+    assert macs == {"first": 4 * 8 * 2, "second": 4 * 8 * 4}  # the autouse fixture compares the process
+    assert torch._dynamo.eval_frame._stance.stance == "default"
+
+
+def test_a_profiler_in_a_loop_ignores_another_model_on_another_thread():
+    barrier = threading.Barrier(2)
+    mine, theirs = Meets(barrier, 2), Meets(barrier, 32)
+    mine.register_forward_hook(lambda *_: None)  # no twin: both forwards run at the same time
+    profiler = flopsight.FlopsProfiler(mine)
+    profiler.start_profile()
+
+    def run_mine():
+        profiler.start_profile()
+        mine(X)
+        profiler.stop_profile()
+
+    together(run_mine, lambda: theirs(X))
+
+    assert profiler.get_total_macs() == 4 * 8 * 2
+    assert profiler.profile.root.calls == 1
+
+
+def test_a_profiler_ignores_its_own_model_on_another_thread():
+    model = nn.Linear(8, 2, bias=False)
+    profiler = flopsight.FlopsProfiler(model)
+    profiler.start_profile()
+    model(X)
+
+    together(lambda: model(X))
+
+    profiler.stop_profile()
+    assert profiler.get_total_macs() == 4 * 8 * 2
+
+
+def test_two_threads_profile_two_models_in_their_loops():
+    macs = {}
+
+    def loop(out):
+        model = nn.Sequential(nn.Linear(8, out, bias=False), nn.ReLU())
+        profiler = flopsight.FlopsProfiler(model)
+        for step in range(3):
+            if step == 1:
+                profiler.start_profile()
+            model(X)
+            if step == 1:
+                profiler.stop_profile()
+        macs[out] = profiler.get_total_macs()
+
+    for _ in range(5):
+        together(lambda: loop(2), lambda: loop(32))
+
+        assert macs == {2: 4 * 8 * 2, 32: 4 * 8 * 32}
+
+
+def test_a_backward_begun_on_another_thread_is_not_in_the_profile():
+    theirs = nn.Linear(8, 8)
+
+    with flopsight.recording() as recording:
+        nn.Linear(8, 2, bias=False)(X)
+        together(lambda: theirs(X).sum().backward())
+
+    assert recording.profile.backward.flops == 0
+    assert recording.profile.macs == 4 * 8 * 2
