@@ -5,8 +5,8 @@ from __future__ import annotations
 import gc
 import os
 import threading
-from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -64,14 +64,13 @@ class Loop:
         os.register_at_fork(after_in_child=self._leave)
 
     def _leave(self) -> None:
-        """In a forked process: nothing of ours goes on."""
-        if self._over:
-            return
+        """Take everything off, in a forked process or after a failure."""
         self._over = True
+        window, self._window = self._window, None
         with suppress(Exception):  # the thread that forked may not be the one that holds our modes
             self._finder.end()
-            if self._window is not None:
-                self._window.abandon()
+            if window is not None:
+                window.abandon()
 
     def end(self, *, broken: bool) -> Make | None:
         """The script is over: what there is to hand over yet, of a `broken` one a part of a step too."""
@@ -106,8 +105,11 @@ class Loop:
 
     def _stepped(self, optimizer: torch.optim.Optimizer, unlike: str = "") -> None:
         self._updates += 1
-        if self._over or self.per == FORWARD or not self._is_ours():
-            return
+        if not self._over and self.per != FORWARD and self._is_ours():
+            with self._guarded():
+                self._end_update(optimizer, unlike)
+
+    def _end_update(self, optimizer: torch.optim.Optimizer, unlike: str) -> None:
         self.per = OPTIMIZER
         self._finder.end()
         boundary = self.cycle.stepped(optimizer)
@@ -143,11 +145,13 @@ class Loop:
 
     def _forward(self, call: Callable[[], Any]) -> Any:
         if self._window is None and self.forwards >= self._plan.first and not self._over:
-            self._decide()
+            with self._guarded():
+                self._decide()
         result = call()
         self.forwards += 1
         if self._window is not None and self.per == FORWARD:
-            self._end_step(self._window)
+            with self._guarded():
+                self._end_step(self._window)
         return result
 
     def _decide(self) -> None:
@@ -164,6 +168,17 @@ class Loop:
             self._begin(0)
 
     # -- the window
+
+    @contextmanager
+    def _guarded(self) -> Iterator[None]:
+        """A failure of ours ends the profile and not the script."""
+        try:
+            yield
+        except Exception as problem:
+            failure = problem
+            self._leave()
+            self.delivered = True
+            self._complete(lambda: _raise(failure))
 
     def _begin(self, current: int, optimizers: list[torch.optim.Optimizer] | None = None) -> None:
         steps = range(max(self._plan.first, current), max(self._plan.last, current) + 1)
@@ -196,6 +211,10 @@ class Loop:
             moved = MovedWindow(self._plan.first, result.step, SEVERAL)
             result = replace(result, caveats=(*result.caveats, moved))
         return result
+
+
+def _raise(problem: Exception) -> Profile:
+    raise problem
 
 
 def rank_and_size() -> tuple[int, int]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from .arrival import when_imported
 from .launch import Target, launch
-from .plan import FORWARD, Plan
+from .plan import OPTIMIZER, Plan
 from .report import Report
 
 if TYPE_CHECKING:
@@ -31,10 +31,15 @@ def profile_script(target: Target, plan: Plan, report: Report) -> int:
         report.deliver(lambda: _named(make(), target))
 
     def watch() -> None:
-        from .loop import Loop
+        try:
+            from .loop import Loop
 
-        watched.append(Loop(plan, deliver))
-        watched[0].watch()
+            loop = Loop(plan, deliver)
+            loop.watch()
+        except Exception as problem:
+            report.excuse(problem)
+        else:
+            watched.append(loop)
 
     with when_imported("torch", watch):
         ending = launch(target)
@@ -63,7 +68,7 @@ def _seen(loop: Loop, plan: Plan) -> str:
     name = loop.model_name
     if loop.cycle.steps:
         return f"after {_many(loop.cycle.steps, 'step')}, {_too_early(loop.cycle.steps, plan)}"
-    if loop.forwards and loop.per == FORWARD:
+    if loop.forwards and loop.per != OPTIMIZER:
         return f"after {_many(loop.forwards, 'forward')} of {name}, {_too_early(loop.forwards, plan)}"
     if loop.forwards:
         return (

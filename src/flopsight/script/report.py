@@ -57,10 +57,13 @@ class Report:
                 self._show(profile)
                 self._judge(profile)
                 self.say(f"Saved {path}")
-        except FlopsightError as problem:
-            self.say(str(problem))
         except Exception as problem:
-            self.say(f"The script goes on, but its profile failed: {type(problem).__name__}: {problem}")
+            self.excuse(problem)
+
+    def excuse(self, problem: Exception) -> None:
+        """Say why there is no profile; the script goes on."""
+        kind = "" if isinstance(problem, FlopsightError) else f"Profiling failed: {type(problem).__name__}: "
+        self.say(f"{kind}{problem}")
 
     def say(self, sentence: str) -> None:
         """One line on stderr."""
