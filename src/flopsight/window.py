@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from .capture.clock import Clock, clock_for
+from .capture.clock import Clock, Mark, clock_for
 from .capture.inputs import Run
 from .capture.phases import ModelCall, PhaseMarks
 from .capture.scope import Site, Sites
@@ -59,8 +59,13 @@ class StepWindow:
         steps: Iterable[int] = range(2, 7),
         clock: Clock | None = None,
         current: int = 0,
+        *,
+        guarded: bool = False,
     ) -> None:
-        """`Sites` without a model find the models when they are called; `current` is the step that the loop is at."""
+        """`Sites` without a model find the models when they are called; `current` is the step that the loop is at.
+
+        A `guarded` window ends where a model or a backward raises: nobody has put that loop in a `with`.
+        """
         if not isinstance(model, nn.Module | Sites):
             raise InputError(f"The model must be a torch.nn.Module, not {type(model).__name__}.")
         self.steps = tuple(steps)
@@ -73,6 +78,8 @@ class StepWindow:
         self._timed_steps = self.steps[1:] or (self.steps[0] + 1,)
         self._given_clock = clock
         self._clock = clock or Clock()
+        self._guarded = guarded
+        self._paused: Mark | None = None
         self._stack = ExitStack()
         self._marks: PhaseMarks | None = None
         self._recording: Recording | None = None
@@ -89,14 +96,29 @@ class StepWindow:
         return self
 
     def __exit__(self, *problem: object) -> None:
-        """Take everything off; a step that was under way is kept as far as it went."""
-        self._end(whole=False)
+        """Take everything off."""
+        self.close()
 
     def step(self, unlike: str = "") -> None:
-        """Say that a step of the loop is over; `unlike` says what sets it apart from the others, if anything does."""
+        """Say that a step of the loop is over, and the next begins; `unlike` says what sets it apart, if anything does."""
+        self.pause(unlike)
+        self.resume()
+
+    def pause(self, unlike: str = "") -> None:
+        """Say that a step is over; what runs until `resume`, say an evaluation, belongs to none."""
         self._end(whole=True, unlike=unlike)
         self.current += 1
+        self._paused = self._clock.mark() if self.current in self._timed_steps else None
+
+    def resume(self, *, waited: bool = False) -> None:
+        """Say that the next step begins; `waited` where the loop has only fetched its data since the last."""
         self._begin()
+        if waited and self._paused is not None:
+            self._began = self._paused
+
+    def close(self) -> None:
+        """Take everything off; a step that was under way is kept as far as it went."""
+        self._end(whole=False)
 
     def abandon(self) -> None:
         """Take everything off and keep nothing of the step under way."""
@@ -131,7 +153,7 @@ class StepWindow:
             return
         device = Run(self.model).device
         self._clock = self._given_clock or clock_for(device)
-        self._marks = PhaseMarks(self.sites, self._clock, self.optimizers)
+        self._marks = PhaseMarks(self.sites, self._clock, self.optimizers, self.close if self._guarded else None)
         self._timer = None
         if counting:
             self._counted = self._marks

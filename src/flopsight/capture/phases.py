@@ -38,14 +38,19 @@ class PhaseMarks:
     """The spans of one step: every outermost call of the model, every backward, every optimizer step."""
 
     def __init__(
-        self, model: nn.Module | Sites, clock: Clock, optimizers: list[torch.optim.Optimizer] | None = None
+        self,
+        model: nn.Module | Sites,
+        clock: Clock,
+        optimizers: list[torch.optim.Optimizer] | None = None,
+        failed: Callable[[], None] | None = None,
     ) -> None:
-        """`optimizers` are those known already; who else steps is noted there."""
+        """`optimizers` are those known already; who else steps is noted there. `failed` hears of a call that raises."""
         self.spans: list[Span] = []
         self.calls: list[ModelCall] = []
         self.optimizers = [] if optimizers is None else optimizers
         self._sites = sites_of(model)
         self._clock = clock
+        self._failed = failed
         self._thread = 0
         self._busy = False
         self._updates = 0
@@ -84,6 +89,10 @@ class PhaseMarks:
             begin = self._clock.mark()
             try:
                 return function(*args, **kwargs)
+            except BaseException:
+                if self._failed is not None:
+                    self._failed()
+                raise
             finally:
                 self.spans.append((phase, begin, self._clock.mark()))
                 self._busy = False
