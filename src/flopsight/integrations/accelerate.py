@@ -1,0 +1,67 @@
+"""A window of steps in a loop that Accelerate runs.
+
+>>> with step_profiler(accelerator, model, optimizer) as prof:  # doctest: +SKIP
+...     for batch in data:
+...         with accelerator.accumulate(model):
+...             ...
+...         prof.step()
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import torch
+from accelerate import Accelerator
+from torch import nn
+
+from ..tree import Profile
+from .follower import Follower
+
+
+class AcceleratedSteps:
+    """Counts a step where gradients were synchronized, and logs the figures with the accelerator's trackers."""
+
+    def __init__(self, accelerator: Accelerator, follower: Follower) -> None:
+        self._accelerator = accelerator
+        self._follower = follower
+
+    @property
+    def profile(self) -> Profile | None:
+        """What the window held; None until it lies behind."""
+        return self._follower.profile
+
+    def __enter__(self) -> AcceleratedSteps:
+        """Begin with step 0."""
+        self._follower.step_begins()
+        return self
+
+    def step(self) -> None:
+        """Say that a batch is done; the step is over where it was the last to accumulate."""
+        if not self._accelerator.sync_gradients:
+            return
+        figures = self._follower.step_ends()
+        if figures:
+            self._accelerator.log(figures)
+        self._follower.step_begins()
+
+    def __exit__(self, problem: type[BaseException] | None, *details: object) -> None:
+        """Take everything off; where the loop ended early, what there is of the window is kept."""
+        if problem is None:
+            self._follower.end()
+        else:
+            self._follower.stop()
+
+
+def step_profiler(
+    accelerator: Accelerator,
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer | None = None,
+    steps: Iterable[int] = range(2, 7),
+    save_to: str | Path | None = None,
+) -> AcceleratedSteps:
+    """Profile a window of optimizer steps of a model that `accelerator.prepare` returned."""
+    follower = Follower(steps, save_to)
+    follower.begin(accelerator.unwrap_model(model), optimizer, main=accelerator.is_main_process)
+    return AcceleratedSteps(accelerator, follower)

@@ -1,0 +1,81 @@
+"""What every callback does: follow a framework's loop with a window of steps, and hand over what came of it, once."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from ..errors import StateError
+from ..tree import Profile
+from ..window import StepWindow
+from .trackers import scalars
+
+
+class Follower:
+    """Told by a framework when training and its steps begin and end; a step ends with the optimizer's update."""
+
+    def __init__(self, steps: Iterable[int] = range(2, 7), save_to: str | Path | None = None) -> None:
+        self.steps = tuple(steps)
+        self.save_to = save_to
+        self.profile: Profile | None = None
+        """What the window held; None until it lies behind."""
+        self._window: StepWindow | None = None
+        self._main = True
+        self._in_step = False
+        self._waited = False
+
+    def begin(self, model: nn.Module, optimizer: torch.optim.Optimizer | None = None, *, main: bool = True) -> None:
+        """Training begins, perhaps not for the first time; only the `main` process writes files."""
+        self.stop()
+        self.profile = None
+        inner = getattr(optimizer, "optimizer", optimizer)  # Accelerate wraps the one that steps
+        self._window = StepWindow(model, inner, self.steps, guarded=True)
+        self._main = main
+        self._waited = False
+
+    def step_begins(self) -> None:
+        """A step begins, or its next batch, where gradients accumulate."""
+        if self._window is not None and not self._in_step:
+            self._window.resume(waited=self._waited)
+            self._in_step = self._waited = True
+
+    def step_ends(self) -> dict[str, float]:
+        """A step is over: the figures to log, where it was the last of the window."""
+        if self._window is None or not self._in_step:
+            return {}
+        self._in_step = False
+        self._window.pause()
+        return self._finish(self._window) if self._window.done else {}
+
+    def interrupted(self) -> None:
+        """Something happened between two steps that is neither: an evaluation, a checkpoint."""
+        self._waited = False
+
+    def end(self) -> None:
+        """Training is over; where the window is not, what there is of it is kept."""
+        window = self._window
+        self.stop()
+        if window is None:
+            return
+        try:
+            self._finish(window)
+        except StateError as problem:
+            warnings.warn(str(problem), stacklevel=2)
+
+    def stop(self) -> None:
+        """Take everything off at once."""
+        if self._window is not None:
+            self._window.close()
+        self._window = None
+        self._in_step = False
+
+    def _finish(self, window: StepWindow) -> dict[str, float]:
+        self._window = None
+        self.profile = window.profile
+        if self.save_to is not None and self._main:
+            self.profile.save(self.save_to)
+        return scalars(self.profile)

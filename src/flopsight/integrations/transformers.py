@@ -1,0 +1,71 @@
+"""A callback for the Trainer of transformers.
+
+>>> callback = FlopsightCallback(steps=range(2, 7), save_to="profile.json").attach(trainer)  # doctest: +SKIP
+>>> trainer.train(); print(callback.profile)  # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from transformers import TrainerCallback
+
+from ..tree import Profile
+from .follower import Follower
+
+if TYPE_CHECKING:
+    from transformers import Trainer
+
+
+class FlopsightCallback(TrainerCallback):  # type: ignore[misc]
+    """Profiles a window of optimizer steps, counted from 0 in this run, and adds the figures to the next log."""
+
+    def __init__(self, steps: Iterable[int] = range(2, 7), save_to: str | Path | None = None) -> None:
+        self._follower = Follower(steps, save_to)
+        self._figures: dict[str, float] = {}
+
+    @property
+    def profile(self) -> Profile | None:
+        """What the window held; None until it lies behind."""
+        return self._follower.profile
+
+    def attach(self, trainer: Trainer) -> FlopsightCallback:
+        """Join a trainer ahead of its other callbacks, so that TensorBoard and the like see what we add to a log."""
+        others = [callback for callback in trainer.callback_handler.callbacks if callback is not self]
+        trainer.callback_handler.callbacks[:] = [self, *others]
+        return self
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Begin a window."""
+        self._figures = {}
+        self._follower.begin(kwargs["model"], kwargs.get("optimizer"), main=state.is_world_process_zero)
+
+    def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """A step begins, with the first of its batches."""
+        self._follower.step_begins()
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """The optimizer has stepped; after the last step of the window, ask for a log."""
+        self._figures |= self._follower.step_ends()
+        if self._figures:
+            control.should_log = True
+
+    def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:
+        """Add our figures, once."""
+        if logs is not None and self._figures and state.is_world_process_zero:
+            logs.update(self._figures)
+            self._figures = {}
+
+    def on_evaluate(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """An evaluation is no part of a step."""
+        self._follower.interrupted()
+
+    def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Neither is a checkpoint."""
+        self._follower.interrupted()
+
+    def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Training is over, perhaps before the window was."""
+        self._follower.end()
