@@ -17,7 +17,7 @@ from .analysis.build import Observed, build
 from .capture import internals
 from .capture.dispatch import Counter
 from .capture.inputs import Run, batch_size_of, tokens_of
-from .capture.memory import GRADIENTS, OPTIMIZER_STATE, Live, Saved
+from .capture.memory import GRADIENTS, INPUTS, OPTIMIZER_STATE, Live, Saved, held_by
 from .capture.metacounter import MetaCounter
 from .capture.rows import module_rows, scripted_rows
 from .capture.scope import Sites, sites_of, unseen
@@ -72,13 +72,14 @@ class Options:
 def make_counter(model: nn.Module | Sites | None, options: Options) -> Counter:
     """A counter for a model's run, real or on meta."""
     sites = sites_of(model)
-    there = [tensor for root in sites.roots.values() for tensor in (*root.parameters(), *root.buffers())]
-    there += options.run.tensors if options.run is not None else []
-    live = Live([*there, *_state_tensors(options)]) if options.memory else None
+    there = held_by(*sites.roots.values())
+    there[INPUTS] = options.run.tensors if options.run is not None else []
+    live = Live(there | {OPTIMIZER_STATE: _state_tensors(options)}) if options.memory else None
+    saved = Saved([tensor for tensors in there.values() for tensor in tensors], live)
     if options.target is not None:
         assert not isinstance(model, Sites), "a twin is known before it runs"
-        return MetaCounter(model, known, Saved(there, live), live, target=options.target)
-    return Counter(sites, known, Saved(there, live), live, in_loop=options.in_loop)
+        return MetaCounter(model, known, saved, live, target=options.target)
+    return Counter(sites, known, saved, live, in_loop=options.in_loop)
 
 
 class Recording:
@@ -170,7 +171,7 @@ def finished(counter: Counter, options: Options) -> tuple[Profile, Observed]:
     )
     if counter.live is not None:
         peak, kinds, _ = counter.live.peak()
-        result = replace(result, peak_bytes=peak, at_peak={"model and inputs": counter.live.base} | kinds)
+        result = replace(result, peak_bytes=peak, at_peak=kinds)
     if run is not None:
         result = replace(result, batch_size=batch_size_of(run), tokens=tokens_of(run))
     return result, seen

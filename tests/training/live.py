@@ -32,6 +32,22 @@ class Births(TorchDispatchMode):
         return sum(size for reference, size in self._born.values() if not reference.expired())
 
 
+class Peak(Births):
+    """The most bytes alive at once, looked at after every op: what was there before, and what ops made."""
+
+    def __init__(self, there):
+        there = list(there)
+        super().__init__(there)
+        self._base = sum({t.untyped_storage()._cdata: t.untyped_storage().nbytes() for t in there}.values())
+        self.most = self._base
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        output = super().__torch_dispatch__(func, types, args, kwargs)
+        self._born = {key: birth for key, birth in self._born.items() if not birth[0].expired()}
+        self.most = max(self.most, self._base + sum(size for _, size in self._born.values()))
+        return output
+
+
 def tensors(value):
     return [leaf for leaf in tree_leaves(value) if isinstance(leaf, torch.Tensor)]
 

@@ -6,7 +6,16 @@ import torch.nn.functional as F
 from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from training.transformer import (
-    CHECKPOINTS, CLASSES, LAYERS, PRODUCTS, SCORES, SQUARE, TOKENS, WIDTH, Transformer, tokens,
+    CHECKPOINTS,
+    CLASSES,
+    LAYERS,
+    PRODUCTS,
+    SCORES,
+    SQUARE,
+    TOKENS,
+    WIDTH,
+    Transformer,
+    tokens,
 )  # fmt: skip
 
 import flopsight

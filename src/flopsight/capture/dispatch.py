@@ -6,6 +6,7 @@ from collections import Counter as Tally
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 import torch
@@ -13,10 +14,10 @@ from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from ..caveats import Caveat
-from ..records import FORWARD, OPTIMIZER, ModuleCall, OpRecord
+from ..records import FORWARD, OPTIMIZER, RECOMPUTE, ModuleCall, OpRecord
 from . import internals
 from .facts import MADE_OF_OPS, OpInfo, describe, stored, values_by_name
-from .memory import Live, Saved
+from .memory import Live, Saved, held_by
 from .metas import flat, meta, metas, raw, raw_meta, tensors_in
 from .ownership import Ownership, optimizer_steps
 from .place import Places
@@ -144,9 +145,9 @@ class Counter(TorchDispatchMode):
 
     def _meet(self, root: nn.Module) -> None:
         """A model that was not known before: its parameters and buffers are no memory that the run takes."""
-        there = [tensor for tensor in (*root.parameters(), *root.buffers()) if not nn.parameter.is_lazy(tensor)]
+        there = held_by(root)
         if self.saved is not None:
-            self.saved.leave_out(there)
+            self.saved.leave_out(chain(*there.values()))
         if self.live is not None:
             self.live.leave_out(there)
 
@@ -210,7 +211,7 @@ class Counter(TorchDispatchMode):
         if self.saved is not None and phase is not FORWARD:
             self.saved.settle()
         if self.live is not None:
-            self.live.note(output, site)
+            self.live.note(output, site, again=phase is RECOMPUTE)
         facts = tuple(info.facts(values_by_name(info, args, kwargs)).items()) if info.facts else ()
         for value in args:
             if isinstance(value, torch.Tensor) and value.layout is not torch.strided and not value.is_nested:

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 import torch
+from torch import nn
 from torch.autograd.graph import saved_tensors_hooks
 
 from . import internals
@@ -136,67 +137,97 @@ def _beside_torch_func(pack: Any) -> AbstractContextManager[None]:
     return wrapped(torch.autograd.graph, "disable_saved_tensors_hooks", stepping_aside)
 
 
-ACTIVATIONS, GRADIENTS, OPTIMIZER_STATE, TEMPORARIES = "activations", "gradients", "optimizer", "temporaries"
+PARAMETERS, BUFFERS, INPUTS = "parameters", "buffers", "inputs"
+ACTIVATIONS, GRADIENTS, OPTIMIZER_STATE = "activations", "gradients", "optimizer"
+RECOMPUTED, TEMPORARIES = "recomputed", "temporaries"
+
+
+def held_by(*models: nn.Module) -> dict[str, list[torch.Tensor]]:
+    """The tensors of models, by what they are."""
+    return {
+        PARAMETERS: [p for model in models for p in model.parameters() if not nn.parameter.is_lazy(p)],
+        BUFFERS: [b for model in models for b in model.buffers() if not nn.parameter.is_lazy(b)],
+    }
 
 
 class Live:
-    """Every storage that ops make, from its birth to its end: what was alive at the peak, and whose it was."""
+    """Every storage from its birth to its end: what was alive at the peak, and whose it was."""
 
-    def __init__(self, exclude: Iterable[torch.Tensor]) -> None:
+    def __init__(self, there: Mapping[str, Iterable[torch.Tensor]]) -> None:
         self.current = 0
-        self.base = 0
-        """Bytes that were there before: parameters, buffers, inputs."""
-        self._alive: dict[int, int] = {}
-        self._births: list[tuple[Site, int]] = []
+        """Bytes alive now, of those that ops made."""
+        self._alive: dict[int, tuple[int, Any]] = {}
+        """By address, which means another storage when this one is dead."""
+        self._births: list[tuple[Site | None, int]] = []
         self._labels: dict[int, str] = {}
+        self._before: list[int] = []
         self._events: list[tuple[int, int]] = []
-        self.leave_out(exclude)
+        self.leave_out(there)
 
-    def leave_out(self, tensors: Iterable[torch.Tensor]) -> None:
-        """Tensors that were there before."""
-        for tensor in tensors:
-            if internals.has_storage(tensor) and (key := internals.storage_key(tensor)) not in self._alive:
-                self._alive[key] = -1
-                self.base += tensor.untyped_storage().nbytes()
+    def leave_out(self, there: Mapping[str, Iterable[torch.Tensor]]) -> None:
+        """Tensors that were there before, by what they are."""
+        for what, tensors in there.items():
+            for tensor in tensors:
+                birth = self._bear(tensor, None)
+                if birth is not None:
+                    self._before.append(birth)
+                    self._labels[birth] = what
 
-    def note(self, output: Any, site: Site) -> None:
-        """An op of `site` returned this."""
+    def note(self, output: Any, site: Site, *, again: bool = False) -> None:
+        """An op of `site` returned this; `again` where a checkpoint recomputes."""
         for tensor in flat(output):
-            if not internals.has_storage(tensor):
-                continue
-            storage = tensor.untyped_storage()
-            key = storage._cdata
-            if key in self._alive:
-                continue
-            size = storage.nbytes()
-            if size:
-                birth = self._alive[key] = len(self._births)
-                self._births.append((site, size))
+            birth = self._bear(tensor, site)
+            if birth is not None:
+                size = self._births[birth][1]
                 self._events.append((birth, size))
                 self.current += size
-                weakref.finalize(storage, self._end, key, birth, size).atexit = False
+                if again:
+                    self._labels[birth] = RECOMPUTED
 
-    def _end(self, key: int, birth: int, size: int) -> None:
+    def _bear(self, tensor: torch.Tensor, site: Site | None) -> int | None:
+        if not internals.has_storage(tensor):
+            return None
+        storage = tensor.untyped_storage()
+        key, size = storage._cdata, storage.nbytes()
+        if key in self._alive or not size:
+            return None
+        birth = len(self._births)
+        self._births.append((site, size))
+        self._alive[key] = birth, weakref.ref(storage, partial(self._end, key, birth, size))
+        return birth
+
+    def _end(self, key: int, birth: int, size: int, _reference: object) -> None:
         del self._alive[key]
-        self.current -= size
         self._events.append((birth, -size))
+        if self._births[birth][0] is not None:
+            self.current -= size
 
     def label(self, tensor: torch.Tensor, what: str) -> None:
         """Say what a tensor is: an activation, a gradient, a state of the optimizer."""
-        birth = self._alive.get(internals.storage_key(tensor), -1) if internals.has_storage(tensor) else -1
-        if birth >= 0:
-            self._labels[birth] = what
+        if internals.has_storage(tensor):
+            birth, _ = self._alive.get(internals.storage_key(tensor), (None, None))
+            if birth is not None:
+                self._labels[birth] = what
 
     def peak(self) -> tuple[int, dict[str, int], dict[Site, int]]:
-        """Most bytes alive at once; what they were, and whose."""
+        """Most bytes alive at once; what they were, and whose.
+
+        The first step of an optimizer makes its state when the activations are gone, every later one has it from the
+        beginning. That is the peak that matters, so the state is there from the beginning here too.
+        """
+        state = {birth for birth, what in self._labels.items() if what == OPTIMIZER_STATE}
+        before = [(birth, self._births[birth][1]) for birth in {*self._before, *state}]
+        events = [*before, *((birth, change) for birth, change in self._events if change < 0 or birth not in state)]
         now = highest = at = 0
-        for i, (_, change) in enumerate(self._events):
+        for i, (_, change) in enumerate(events):
             now += change
             if now > highest:
                 highest, at = now, i + 1
         kinds: Counter[str] = Counter()
         rows: Counter[Site] = Counter()
-        for birth, change in self._events[:at]:
+        for birth, change in events[:at]:
             kinds[self._labels.get(birth, TEMPORARIES)] += change
-            rows[self._births[birth][0]] += change
-        return self.base + highest, {k: n for k, n in kinds.items() if n}, {s: n for s, n in rows.items() if n}
+            site = self._births[birth][0]
+            if site is not None:
+                rows[site] += change
+        return highest, {kind: size for kind, size in kinds.items() if size}, +rows
