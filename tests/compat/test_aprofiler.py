@@ -1,18 +1,13 @@
 """AProfiler: activation bytes, a window of steps, and the share of the device's peak."""
 
-import sys
-from pathlib import Path
-
 import pytest
 import torch
+from compat.printed import aggregate, number, summary
+from compat.profiling import FLOPS, X, profiled
 from toys import HIDDEN, LINEAR_FLOPS, MACS, PARAMS, ROWS, Net
 
 from flopsight import AProfiler
 from flopsight.errors import ConfigError, InputError
-
-sys.path.insert(0, str(Path(__file__).parent))
-from printed import aggregate, number, summary
-from profiling import FLOPS, X, profiled
 
 
 def test_the_methods_of_a_profiler_tell_the_same_as_its_text(capsys):

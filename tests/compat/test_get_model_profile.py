@@ -1,18 +1,13 @@
 """get_model_profile with every argument of the seeds: the inference call, printed or not."""
 
-import sys
-from pathlib import Path
-
 import pytest
 import torch
+from compat.printed import aggregate, number, summary, tree
 from torch import nn
 from toys import DOWN, HIDDEN, LINEAR_FLOPS, MACS, OUT, PARAMS, ROWS, UP, WIDE, Net, Raises, Trouble
 
 from flopsight import get_model_profile
 from flopsight.errors import InputError
-
-sys.path.insert(0, str(Path(__file__).parent))
-from printed import aggregate, number, summary, tree
 
 FLOPS = LINEAR_FLOPS + 2 * ROWS * HIDDEN
 """In eval the norm is two an element, and dropout is nothing."""

@@ -1,17 +1,12 @@
 """Honest times of a single step, by a clock that the test turns by hand."""
 
-import sys
-from pathlib import Path
-
+from compat.profiling import X
 from torch import nn
 from toys import ROWS, WIDE
 
 from flopsight.capture.clock import Clock
 from flopsight.caveats import CountedLive, NoTwin
 from flopsight.watch import Watch
-
-sys.path.insert(0, str(Path(__file__).parent))
-from profiling import X
 
 
 class Hands:

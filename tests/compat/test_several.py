@@ -1,18 +1,14 @@
 """Several profilers, several models, several forwards: everyone counts what is theirs, once."""
 
-import sys
 import threading
-from pathlib import Path
 
 import pytest
 import torch
+from compat.profiling import FLOPS, X, both_ways, profiled
 from torch import nn
 from toys import HIDDEN, LINEAR_FLOPS, MACS, OUT, PARAMS, ROWS, UP, WIDE, Net, Raises, Trouble
 
 from flopsight import FlopsProfiler, TIDSProfiler
-
-sys.path.insert(0, str(Path(__file__).parent))
-from profiling import FLOPS, X, both_ways, profiled
 
 
 @both_ways

@@ -1,17 +1,12 @@
 """Profilers used out of order: each gives the right numbers or one clear error."""
 
-import sys
-from pathlib import Path
-
 import pytest
+from compat.profiling import FLOPS, KINDS, X, both_ways, profiled
 from torch import nn
 from toys import MACS, OUT, ROWS, UP, Net
 
 from flopsight import FlopsProfiler
 from flopsight.errors import StateError
-
-sys.path.insert(0, str(Path(__file__).parent))
-from profiling import FLOPS, KINDS, X, both_ways, profiled
 
 ASKS = ["get_total_flops", "get_total_macs", "get_total_params", "get_total_duration", "print_model_profile"]
 

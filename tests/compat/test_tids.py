@@ -1,17 +1,13 @@
 """TIDSProfiler: the seeds' example, and what its text says."""
 
 import re
-import sys
-from pathlib import Path
 
 import pytest
+from compat.profiling import X, profiled
 from torch import nn
 from toys import HIDDEN, MACS, OUT, PARAMS, ROWS, WIDE, Net
 
 from flopsight import TIDSProfiler
-
-sys.path.insert(0, str(Path(__file__).parent))
-from profiling import X, profiled
 
 LINE = re.compile(
     r"^(?P<indent> *)\((?P<name>\w+)\): (?P<kind>\w+), num_params (?P<params>\d+), (?P<ms>[\d.]+)ms, (?P<share>[\d.]+)% latency, "

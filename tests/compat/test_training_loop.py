@@ -1,17 +1,14 @@
 """The seeds' training loop, as printed there; every number in the text is held to arithmetic."""
 
 import sys
-from pathlib import Path
 
 import pytest
 import torch
+from compat.printed import aggregate, number, summary, tree
 from toys import HIDDEN, LINEAR_FLOPS, MACS, OUT, PARAMS, ROWS, UP, WIDE, Net
 
 import flopsight
 from flopsight.profiling.flops_profiler import FlopsProfiler
-
-sys.path.insert(0, str(Path(__file__).parent))
-from printed import aggregate, number, summary, tree
 
 NORM, DROP = 5 * ROWS * HIDDEN, 2 * ROWS * HIDDEN
 """Batch norm in training, and a mask that is scaled and applied."""

@@ -1,12 +1,11 @@
 """Profilers inside a user's loop: what the loop computes is what it computes without them."""
 
 import copy
-import sys
 from collections import OrderedDict
-from pathlib import Path
 
 import pytest
 import torch
+from no_trace.faces import FACES
 from torch import nn
 from toys import BrokenStep, Net, Raises, RaisesInBackward, Trouble
 
@@ -14,9 +13,6 @@ import flopsight
 from flopsight.capture.clock import Clock
 from flopsight.capture.inputs import Run
 from flopsight.capture.latency import measure_latency
-
-sys.path.insert(0, str(Path(__file__).parent))
-from faces import FACES
 
 X = torch.ones(4, 8)
 
