@@ -53,6 +53,12 @@ def test_every_row_of_the_older_print_is_ours_and_its_own_extras(name, batch):
         assert macs_text(profile[path].macs + extras(profile[path])) == row["macs"], path
 
 
+def test_resnet50_has_the_published_totals():
+    profile = counted("resnet50", 1)
+
+    assert (profile.params, profile.macs) == (25_557_032, 4_089_184_256)
+
+
 def test_resnet18_has_the_published_totals():
     profile = counted("resnet18", 16)
     residual_adds = 16 * 2 * (64 * 56 * 56 + 128 * 28 * 28 + 256 * 14 * 14 + 512 * 7 * 7)

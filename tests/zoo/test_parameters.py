@@ -46,7 +46,8 @@ def test_parameters_are_what_the_layers_add_up_to(name):
 
 
 @pytest.mark.parametrize(
-    ("name", "total"), [("alexnet", 61_100_840), ("resnet18", 11_689_512), ("pointnet", 3_463_763)]
+    ("name", "total"),
+    [("alexnet", 61_100_840), ("resnet18", 11_689_512), ("resnet50", 25_557_032), ("pointnet", 3_463_763)],
 )
 def test_parameters_are_the_published_ones(name, total):
     assert params(on_meta(name).model) == total

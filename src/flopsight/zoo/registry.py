@@ -40,6 +40,7 @@ _ENTRIES = (
     Entry("alexnet", "alexnet", "AlexNet", "AlexNet, 3x224x224 images", 8, 256),
     Entry("pointnet", "pointnet", "PointNet", "PointNet, clouds of 1024 points", 4, 32),
     Entry("resnet18", "resnet", "ResNet", "ResNet-18, 3x224x224 images", 4, 16),
+    Entry("resnet50", "resnet", "resnet50", "ResNet-50, 3x224x224 images", 2, 1),
     Entry("bert-base", "bert", "BertForSequenceClassification", "BERT-base classifier, 128 tokens", 1, 4),
     Entry("bert-large", "bert_large", "BertForPreTrainingPreLN", "BERT-large pre-LN pretraining, 128 tokens", 1, 80),
     Entry("gpt2", "gpt", "GPT", "GPT-2 small, 128 tokens", 1, 1),
