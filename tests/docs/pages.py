@@ -27,7 +27,7 @@ def tables(page):
     """Every table of a page, a list of rows each."""
     found = []
     for block in re.findall(r"(?:^\|.*\|\n)+", text(page), re.MULTILINE):
-        header, _, *lines = [[cell.strip() for cell in line.strip("|\n ").split(" | ")] for line in block.splitlines()]
+        header, _, *lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in block.splitlines()]
         found.append([Row(tuple(header), dict(zip(header, line, strict=True))) for line in lines])
     return found
 
