@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from .units import size
+
 
 @dataclass(frozen=True)
 class Caveat:
@@ -73,6 +75,22 @@ class NoTwin(Caveat):
     def __str__(self) -> str:
         """Why, and what was done instead."""
         return f"Counted on real tensors, because the model has no meta twin: {self.why}."
+
+
+@dataclass(frozen=True)
+class PutBack(Caveat):
+    """What it took to leave a model as it was before its training step."""
+
+    copied: int
+    updated: bool
+
+    def __str__(self) -> str:
+        """How much memory, for what, and how to do without."""
+        what = "parameters, optimizer state, buffers and inputs" if self.updated else "buffers and inputs"
+        return (
+            f"The step was undone: {size(self.copied)} of {what} were copied first and put back afterwards. "
+            f'Where there is no room for that, count on a copy without data: on="meta".'
+        )
 
 
 @dataclass(frozen=True)

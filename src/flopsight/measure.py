@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -10,6 +11,7 @@ import torch
 from torch import nn
 
 from .analysis.build import build
+from .capture.copies import copy_of
 from .capture.inputs import Run, make_run
 from .capture.latency import measure_latency
 from .capture.timeline import timeline_of
@@ -32,17 +34,18 @@ def count(
     on: str = "real",
     strict: bool = False,
 ) -> Profile:
-    """Count one run of a model exactly, without timing it; `on="meta"` runs no kernel.
+    """Count one run of a model exactly, without timing it; `on="meta"` runs no kernel, `on="copy"` not the model itself.
 
     >>> import torch, flopsight
     >>> flopsight.count(torch.nn.Linear(8, 2), args=(torch.ones(4, 8),)).macs
     64
     """
-    if on not in ("real", "meta"):
-        raise InputError(f"on must be 'real' or 'meta', not {on!r}.")
+    if on not in ("real", "copy", "meta"):
+        raise InputError(f"on must be 'real', 'copy' or 'meta', not {on!r}.")
     run = make_run(model, args, kwargs, input_shape, train=train, loss=loss, optimizer=optimizer)
-    # On meta, memory costs nothing to follow; on real tensors only a training step is worth the time it takes.
-    result, _ = counted(run, meta=on == "meta", memory=train or on == "meta")
+    with placed(run, on) as run:
+        # On meta, memory costs nothing to follow; on real tensors only a training step is worth the time it takes.
+        result, _ = counted(run, meta=on == "meta", memory=train or on == "meta")
     return checked(result) if strict else result
 
 
@@ -61,9 +64,10 @@ def profile(
     latency: bool = True,
     memory: bool = True,
     timeline: bool = False,
+    on: str = "real",
     strict: bool = False,
 ) -> Profile:
-    """Count a model and time it: what it costs, where, and how long it takes without us.
+    """Count a model and time it: what it costs, where, and how long it takes without us; `on="copy"` runs a copy of it.
 
     >>> import torch, flopsight
     >>> flopsight.profile(torch.nn.Linear(8, 2), args=(torch.ones(4, 8),), repeats=2).root.calls
@@ -71,13 +75,18 @@ def profile(
     """
     if batch_size is not None:
         whole_number("batch_size", batch_size, 1)
+    if on not in ("real", "copy"):
+        raise InputError(
+            f"on must be 'real' or 'copy', not {on!r}. Without kernels there is no time: flopsight.count(..., on='meta')."
+        )
     run = make_run(model, args, kwargs, input_shape, train=train, loss=loss, optimizer=optimizer)
-    result = profiled(run, warmup=warmup, repeats=repeats, latency=latency, memory=memory)
+    with placed(run, on) as run:
+        result = profiled(run, warmup=warmup, repeats=repeats, latency=latency, memory=memory)
+        if timeline:
+            with kept(run):
+                result = replace(result, timeline=timeline_of(run))
     if batch_size is not None:
         result = replace(result, batch_size=batch_size)
-    if timeline:
-        with kept(run):
-            result = replace(result, timeline=timeline_of(run))
     return checked(result) if strict else result
 
 
@@ -117,6 +126,16 @@ def profiled(
     seen.latencies, seen.backward_latencies, seen.host_latencies = timed.forward, timed.backward, timed.host
     root, _, _ = build(seen)
     return replace(result, root=root, timing=timed.timing, caveats=(*result.caveats, *timed.caveats))
+
+
+@contextmanager
+def placed(run: Run, on: str) -> Iterator[Run]:
+    """The run itself, or one on a copy; a loss may still read the original, so that its gradients are kept."""
+    if on != "copy":
+        yield run
+        return
+    with kept(replace(run, optimizer=None)):
+        yield copy_of(run)
 
 
 def whole_number(name: str, value: Any, least: int) -> None:

@@ -23,7 +23,7 @@ from .capture.rows import module_rows, scripted_rows
 from .capture.scope import Sites, sites_of, unseen
 from .capture.state import kept_inputs, kept_model, kept_rng, kept_training_state
 from .capture.twin import NoTwinError, twin_of
-from .caveats import Caveat, DirectForward, NoTwin, Scripted, TwinWithoutAutocast
+from .caveats import Caveat, DirectForward, NoTwin, PutBack, Scripted, TwinWithoutAutocast
 from .errors import InputError, StateError
 from .formulas import known
 from .hardware.detect import detect
@@ -34,15 +34,15 @@ Ignored = Callable[[ModuleRow], bool]
 
 
 @contextmanager
-def kept(run: Run) -> Iterator[None]:
-    """Whatever a run changes is put back, also when it raises."""
+def kept(run: Run) -> Iterator[int]:
+    """Whatever a run changes is put back, also when it raises; gives the bytes that are copied for that."""
     with ExitStack() as stack:
         stack.enter_context(kept_rng())
-        stack.enter_context(kept_model(run.model))
-        stack.enter_context(kept_inputs(run.tensors))
+        copied = stack.enter_context(kept_model(run.model)) + stack.enter_context(kept_inputs(run.tensors))
         if run.train:
-            stack.enter_context(kept_training_state(run.model, run.optimizer))
-        yield
+            optimizer = None if run.copied else run.optimizer
+            copied += stack.enter_context(kept_training_state(run.model, optimizer))
+        yield copied
 
 
 @contextmanager
@@ -201,7 +201,7 @@ def _counted_here(run: Run, **options: Any) -> tuple[Profile, Observed]:
         with kept_rng(), torch.no_grad():
             run.forward()  # a lazy module gets its shapes from its first forward, whoever calls it
     recording = Recording(run.model, run=run, **options)
-    with kept(run):
+    with kept(run) as copied:
         try:
             with recording as watching:
                 run.step()
@@ -209,7 +209,10 @@ def _counted_here(run: Run, **options: Any) -> tuple[Profile, Observed]:
         except Exception as problem:
             attach(problem, recording)
             raise
-        return recording.profile, recording.observed
+        result = recording.profile
+        if run.train and copied and not run.copied:
+            result = replace(result, caveats=(*result.caveats, PutBack(copied, run.optimizer is not None)))
+        return result, recording.observed
 
 
 def attach(problem: Exception, seen: Recording | Profile) -> None:

@@ -333,7 +333,7 @@ def test_a_weight_that_another_module_uses_is_charged_to_the_user_not_the_owner(
     assert macs(profile) == {"": 2 * N * D * 10, "head": N * D * 10}
     assert profile.root.own.macs == N * D * 10
     assert (profile.params, profile["head"].params, profile["embedding"].params) == (10 * D, 10 * D, 10 * D)
-    assert profile.caveats == ()
+    assert not any(".forward()" in str(caveat) for caveat in profile.caveats)
 
 
 def test_an_exception_that_a_module_swallows_leaves_the_scope_right():

@@ -26,6 +26,8 @@ class Run:
     optimizer: torch.optim.Optimizer | None = None
     method: str = "__call__"
     """`generate` runs the model's generation loop instead of one forward."""
+    copied: bool = False
+    """Whether model and optimizer are copies that nobody needs afterwards."""
 
     def forward(self) -> Any:
         """The model's forward, or its generation loop."""
