@@ -125,7 +125,8 @@ def drawn(func: Any, args: Any, kwargs: Any, output: Any, assume: Assume) -> Non
 def finite(func: Any, args: Any, _kwargs: Any, output: Any, assume: Assume) -> None:
     """Is it infinite, is it not a number? These questions arrive as comparisons with infinity and with itself."""
     left, right = args
-    if contents_of(left) is not None or not (left is right or right in (math.inf, -math.inf)):
+    endless = not isinstance(right, Tensor) and right in (math.inf, -math.inf)
+    if contents_of(left) is not None or not (endless or left is right):
         return
     shape, equal = output.shape, (left is right) == (func.overloadpacket is aten.eq)
 

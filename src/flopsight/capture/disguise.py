@@ -7,6 +7,7 @@ where a meta tensor cannot pass for another, is decided here as the target devic
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 from types import EllipsisType
 from typing import Any
 
@@ -17,6 +18,7 @@ from . import internals, recurrent
 from .shadow import Unknowable, value_of
 
 Tensor = torch.Tensor
+aten = torch.ops.aten
 
 
 class Disguise(TorchFunctionMode):
@@ -88,9 +90,29 @@ def _assign(_mode: Disguise, func: Any, args: Any, kwargs: Any) -> None:
 
 def _group_norm(mode: Disguise, func: Any, args: Any, kwargs: Any) -> Tensor:
     """On the CPU, channels that come last may stay there."""
-    order = internals.memory_order(args[0]) if mode.device.type == "cpu" else torch.contiguous_format
-    normed: Tensor = func(args[0].contiguous(memory_format=order), *args[1:], **kwargs)
+
+    def on_cpu(
+        data: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-05
+    ) -> Tensor:
+        batch, channels, *rest = data.shape
+        data = data.contiguous(memory_format=internals.memory_order(data))
+        made: Tensor = aten.native_group_norm(data, weight, bias, batch, channels, prod(rest), num_groups, eps)[0]
+        return made
+
+    normed: Tensor = (on_cpu if mode.device.type == "cpu" else func)(*args, **kwargs)
     return normed
+
+
+def _one_hot(mode: Disguise, _func: Any, args: Any, kwargs: Any) -> Tensor:
+    """Ones scattered over zeros, where meta tensors would compare every class."""
+
+    def scattered(tensor: Tensor, num_classes: int = -1) -> Tensor:
+        highest = torch.aminmax(tensor)[1] if mode.device.type == "cpu" else None
+        classes = num_classes if num_classes >= 0 else 1 + int(tensor.max() if highest is None else highest)
+        zeros = torch.zeros((*tensor.shape, classes), dtype=tensor.dtype, device=mode.device)
+        return zeros.scatter_(-1, tensor.unsqueeze(-1), 1)
+
+    return scattered(*args, **kwargs)
 
 
 def _lstm(mode: Disguise, func: Any, args: Any, kwargs: Any) -> Any:
@@ -112,6 +134,7 @@ ANSWERS: dict[Any, Callable[..., Any]] = {
     Tensor.__format__: _text,
     Tensor.__setitem__: _assign,
     torch.lstm: _lstm,
+    torch.nn.functional.one_hot: _one_hot,
     torch.group_norm: _group_norm,
     torch.nn.functional.group_norm: _group_norm,
 }

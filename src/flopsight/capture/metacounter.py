@@ -57,10 +57,8 @@ class MetaCounter(Counter):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Note an op, unless it moves a tensor to the device where its original is already."""
         with internals.without_functions():
-            if func is aten._to_copy.default and args[0].is_meta and _only_moves(args[0], kwargs):
-                device = kwargs["device"]
-                if device.type in (self._target, "meta"):
-                    return self._read_by_user(args[0], device)
+            if func is aten._to_copy.default and self._stays(args[0], **(kwargs or {})):
+                return self._read_by_user(self._on_meta(args[0]), kwargs["device"])
             return super().__torch_dispatch__(func, types, args, kwargs)
 
     def run(self, func: Any, args: Any, kwargs: Any) -> Any:
@@ -95,6 +93,13 @@ class MetaCounter(Counter):
             whole = shadow.remember(torch.empty_like(elements, device=META), elements)
             self._joined[internals.storage_key(real)] = (storage, whole)
         return whole.view(real.dtype).as_strided(real.shape, real.stride(), real.storage_offset())
+
+    def _stays(self, tensor: Tensor, **options: Any) -> bool:
+        """Whether a copy does nothing but move a tensor between meta and the device that meta stands for."""
+        same = options.get("dtype") in (None, tensor.dtype) and options.get("layout") in (None, torch.strided)
+        if not same or options.get("device") is None or options.get("memory_format") is not None:
+            return False
+        return {tensor.device.type, options["device"].type} == {"meta", self._target} != {"meta"}
 
     def _read_by_user(self, tensor: Tensor, device: torch.device) -> Tensor:
         """A tensor on its way to the CPU, where somebody will look at it: real if its value is known."""
@@ -137,12 +142,6 @@ class MetaCounter(Counter):
             self._memo[key] = _described(output, {internals.storage_key(tensor) for tensor in flat((args, kwargs))})
             return output
         return func(*args, **kwargs) if made is ALIASES else _fresh(made)
-
-
-def _only_moves(tensor: Tensor, options: Any) -> bool:
-    """Whether a copy changes the device and nothing else."""
-    same = options.get("dtype") in (None, tensor.dtype) and options.get("layout") in (None, torch.strided)
-    return same and options.get("device") is not None and options.get("memory_format") is None
 
 
 def _written_by_pointer(kwargs: Any) -> bool:

@@ -24,7 +24,13 @@ def raw_meta(tensor: Tensor) -> tuple[Any, ...]:
     try:
         return (tensor.shape, tensor.stride(), tensor.dtype, tensor.device)
     except (RuntimeError, NotImplementedError):
-        return (tensor.shape, None, tensor.dtype, tensor.device)
+        return (_rows(tensor) if tensor.is_nested else tensor.shape, None, tensor.dtype, tensor.device)
+
+
+def _rows(nested: Tensor) -> torch.Size:
+    """The rows of all tensors in a nested one, which is how torch multiplies them; it has no shape of its own."""
+    width = nested.size(-1)
+    return torch.Size((nested.numel() // width if width else 0, width))
 
 
 def raw(value: Any) -> Any:
