@@ -125,8 +125,8 @@ class Node:
     input_bytes: int = 0
     output_bytes: int = 0
     latency: float | None = None
-    """Seconds of forward, submodules included; for a container that is never called, its children's sum."""
-    """On a device, the time of its kernels."""
+    """Seconds of forward, submodules included, on a device those of its kernels; a container that is never called shows
+    its children's sum."""
     backward_latency: float | None = None
     host_latency: float | None = None
     """On a device, the time the host took to hand the work over."""

@@ -120,9 +120,8 @@ def _block_density(args: Mapping[str, Any]) -> dict[str, Any]:
     mask = args["block_mask"]
     counts, full = mask[2], mask[4]
     blocks = int(counts.sum()) + (int(full.sum()) if full is not None else 0)
-    q_len, k_len, q_block, k_block = mask[0], mask[1], mask[-3], mask[-2]
-    whole = counts.numel() * -(-k_len // k_block) if counts.dim() else 1
-    _ = q_len, q_block
+    keys, block = mask[1], mask[-2]
+    whole = counts.numel() * -(-keys // block) if counts.dim() else 1
     return {"density": blocks / whole if whole else 1.0}
 
 

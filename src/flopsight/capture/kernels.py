@@ -11,7 +11,6 @@ from ..records import BACKWARD, FORWARD, OPTIMIZER, OUTSIDE, RECOMPUTE
 
 NODE = "autograd::engine::evaluate_function: "
 """How the profiler names the run of an autograd node."""
-ACCUMULATE = "torch::autograd::AccumulateGrad"
 
 
 @dataclass(frozen=True, slots=True)
