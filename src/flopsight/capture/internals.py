@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from threading import Lock
 from typing import Any
@@ -114,12 +114,18 @@ def version(tensor: torch.Tensor) -> int | None:
     return None if tensor.is_inference() else tensor._version
 
 
-def put_back(tensor: torch.Tensor, value: torch.Tensor, number: int | None) -> None:
-    """Write into a tensor the value that it had, with the version that it had: a graph that saved it may go on."""
-    with torch.inference_mode(tensor.is_inference()), torch.no_grad():
-        tensor.copy_(value)
-    if number is not None:
-        torch._C._autograd._unsafe_set_version_counter((tensor,), (number,))
+def put_back(noted: Sequence[tuple[torch.Tensor, torch.Tensor, int | None]]) -> None:
+    """Write into tensors the values that they had, with the versions that they had: graphs that saved them may go on."""
+    tracked = [(tensor, value, number) for tensor, value, number in noted if number is not None]
+    untracked = [(tensor, value) for tensor, value, number in noted if number is None]
+    if tracked:
+        tensors, values, numbers = zip(*tracked, strict=True)
+        with torch.no_grad():
+            torch._foreach_copy_(tensors, values)
+        torch._C._autograd._unsafe_set_version_counter(tensors, numbers)
+    for tensor, value in untracked:
+        with torch.inference_mode():
+            tensor.copy_(value)
 
 
 def python_body(func: Any) -> Callable[..., Any] | None:

@@ -41,49 +41,51 @@ def kept_rng() -> Iterator[None]:
 
 
 @contextmanager
-def kept_model(model: nn.Module) -> Iterator[None]:
+def kept_model(model: nn.Module) -> Iterator[int]:
     """Put back what every module holds: buffers with their values, flags, attributes, what is in lists and dicts.
+
+    This and the contexts below give the bytes that they had to copy.
 
     Attributes go back together: a cache without the length that was noted beside it would be worse than none.
     """
-    modules = [module for module in model.modules() if not isinstance(module, torch.jit.ScriptModule)]
-    if any(type(module).__module__.startswith(PARALLEL) for module in modules):
-        modules = []  # a parallel wrapper sets itself up in its first forward, and not only in Python
-    held = [Contents(vars(module)) for module in modules]
-    flags = [(module, module.training) for module in model.modules()]
+    modules = list(model.modules())
+    parallel = any(type(module).__module__.startswith(PARALLEL) for module in modules)
+    # a parallel wrapper sets itself up in its first forward, and not only in Python
+    held = Contents([] if parallel else [vars(m) for m in modules if not isinstance(m, torch.jit.ScriptModule)])
+    flags = [module.training for module in modules]
     buffers = Values(model.buffers())
     try:
-        yield
+        yield buffers.nbytes
     finally:
-        for contents in held:
-            contents.put_back()
-        for module, flag in flags:
-            module.training = flag
+        held.put_back()
+        for module, flag in zip(modules, flags, strict=True):
+            if module.training != flag:
+                module.training = flag
         buffers.put_back()
 
 
 @contextmanager
-def kept_inputs(tensors: Iterable[torch.Tensor]) -> Iterator[None]:
+def kept_inputs(tensors: Iterable[torch.Tensor]) -> Iterator[int]:
     """Put back inputs that a forward wrote into."""
     inputs = Values(tensors)
     try:
-        yield
+        yield inputs.nbytes
     finally:
         inputs.put_back(only_written=True)
 
 
 @contextmanager
-def kept_training_state(model: nn.Module, optimizer: torch.optim.Optimizer | None) -> Iterator[None]:
+def kept_training_state(model: nn.Module, optimizer: torch.optim.Optimizer | None) -> Iterator[int]:
     """Put back gradients and, where an optimizer steps, parameters and everything that it keeps."""
     steps = [] if optimizer is None else [p for group in optimizer.param_groups for p in group["params"]]
     parameters = list(dict.fromkeys([*model.parameters(), *steps]))
     gradients = [(parameter, parameter.grad) for parameter in parameters]
-    held = Contents({} if optimizer is None else vars(optimizer), depth=OPTIMIZER_DEPTH)
+    held = Contents([] if optimizer is None else [vars(optimizer)], depth=OPTIMIZER_DEPTH)
     values = Values([] if optimizer is None else [*parameters, *held.tensors()])
     for parameter in parameters:
         parameter.grad = None
     try:
-        yield
+        yield values.nbytes
     finally:
         for parameter, gradient in gradients:
             parameter.grad = gradient
@@ -97,38 +99,54 @@ class Values:
     def __init__(self, tensors: Iterable[torch.Tensor]) -> None:
         there = {id(tensor): tensor for tensor in tensors if not (tensor.is_meta or nn.parameter.is_lazy(tensor))}
         with internals.without_modes(), torch.no_grad():
-            self._noted = [(t, t.detach().clone(), internals.version(t)) for t in there.values()]
+            self._noted = [(t, t.detach().clone(), internals.version(t)) for t in there.values() if not _expanded(t)]
+
+    @property
+    def nbytes(self) -> int:
+        """What the copies take."""
+        return sum(_stored(value).nbytes for _, value, _ in self._noted)
 
     def put_back(self, *, only_written: bool = False) -> None:
         """Write the values back; `only_written` trusts autograd to know which ones changed."""
+        noted = self._noted
+        if only_written:
+            noted = [(t, value, version) for t, value, version in noted if version is None or version != t._version]
         with internals.without_modes():
-            for tensor, value, version in self._noted:
-                written = version is None or version != tensor._version
-                if (written or not only_written) and not _expanded(tensor):
-                    internals.put_back(tensor, value, version)
+            internals.put_back(noted)
+
+
+def _stored(tensor: torch.Tensor) -> torch.Tensor:
+    """The numbers that a sparse or ragged tensor keeps; any other tensor itself."""
+    if tensor.layout is torch.sparse_coo:
+        return tensor._values()
+    return tensor.values() if tensor.layout is not torch.strided or tensor.is_nested else tensor
 
 
 def _expanded(tensor: torch.Tensor) -> bool:
-    """Whether several elements of a tensor lie in one place: nobody can have written into it."""
-    return tensor.layout is torch.strided and any(
-        not step and size > 1 for size, step in zip(tensor.shape, tensor.stride(), strict=True)
-    )
+    """Whether several elements of a tensor lie in one place: nobody can write into it."""
+    if tensor.layout is not torch.strided or 0 not in tensor.stride():
+        return False
+    return any(not step and size > 1 for size, step in zip(tensor.shape, tensor.stride(), strict=True))
 
 
 class Contents:
     """What dictionaries and lists hold, and the containers in them; they stay the same objects."""
 
-    def __init__(self, container: Any, depth: int = 1) -> None:
+    def __init__(self, containers: Iterable[Any], depth: int = 1) -> None:
         self._noted: list[tuple[Any, list[Any]]] = []
-        self._note(container, depth)
+        self._empty: list[Any] = []
+        for container in containers:
+            self._note(container, depth)
 
     def _note(self, container: Any, depth: int) -> None:
         held = _parts(container)
         self._noted.append((container, held))
-        if depth:
-            for value in held:
-                if type(value) in CONTAINERS:
+        for value in held if depth else ():
+            if type(value) in CONTAINERS:
+                if value:
                     self._note(value, depth - 1)
+                else:
+                    self._empty.append(value)  # most are: the hooks that a module does not have
 
     def tensors(self) -> Iterator[torch.Tensor]:
         """The tensors among them."""
@@ -136,20 +154,26 @@ class Contents:
 
     def put_back(self) -> None:
         """Let the containers hold again what they held."""
+        for container in self._empty:
+            if container:
+                container.clear()
         for container, held in self._noted:
             now = _parts(container)
-            if len(now) == len(held) and all(map(operator.is_, now, held)):
-                continue
-            container.clear()
-            if isinstance(container, dict):
-                middle = len(held) // 2
-                container.update(zip(held[:middle], held[middle:], strict=True))
-            elif isinstance(container, set):
-                container.update(held)
-            else:
-                container.extend(held)
+            if len(now) != len(held) or not all(map(operator.is_, now, held)):
+                container.clear()
+                _fill(container, held)
 
 
 def _parts(container: Any) -> list[Any]:
     """Everything in a container; the keys of a dictionary first, then its values."""
     return [*container, *container.values()] if isinstance(container, dict) else list(container)
+
+
+def _fill(container: Any, parts: list[Any]) -> None:
+    if isinstance(container, dict):
+        middle = len(parts) // 2
+        container.update(zip(parts[:middle], parts[middle:], strict=True))
+    elif isinstance(container, set):
+        container.update(parts)
+    else:
+        container.extend(parts)
