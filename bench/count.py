@@ -1,0 +1,104 @@
+"""What counting costs: medians of interleaved runs in one process, as ratios, with the targets beside them.
+
+    python bench/count.py [--rounds 40]
+"""
+
+import argparse
+import gc
+from collections.abc import Callable
+from statistics import median
+from time import perf_counter, process_time
+
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+import flopsight
+from flopsight import zoo
+
+
+QUIET = 1.15
+"""Wall over processor time above which somebody else was running."""
+FEWEST = 3
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=40, help="interleaved runs of each kind")
+    rounds = parser.parse_args().rounds
+    torch.set_num_threads(1)
+    print(f"torch {torch.__version__}, one thread, medians of {rounds} interleaved runs")
+    host_bound(rounds)
+    on_meta("resnet50", 16, max(3, rounds // 10))
+    on_meta("bert-base", 8, max(3, rounds // 10))
+
+
+def host_bound(rounds: int) -> None:
+    """A ResNet-50 on one 32x32 image: its ops are so small that the host's own work is what takes the time."""
+    model = zoo.build("resnet50").model.eval()
+    image = torch.randn(1, 3, 32, 32)
+
+    def plain() -> None:
+        model(image)
+
+    def recording() -> None:
+        with flopsight.recording(model):
+            model(image)
+
+    def torch_counter() -> None:
+        with FlopCounterMode(display=False):
+            model(image)
+
+    kinds = {
+        "plain": plain,
+        "with flopsight.recording(model)": recording,
+        "flopsight.count(model)": lambda: flopsight.count(model, (image,)),
+        "torch's FlopCounterMode": torch_counter,
+    }
+    with torch.no_grad():
+        times = interleaved(kinds, rounds)
+    print(f"\nResNet-50, batch 1, 32x32 (host-bound): {times['plain'] * 1e3:.1f} ms plain")
+    targets = {"with flopsight.recording(model)": "at most 1.45x", "torch's FlopCounterMode": "2.2x when we set out"}
+    for name in list(kinds)[1:]:
+        print(f"  {name:<34}{times[name] / times['plain']:>6.2f}x  {targets.get(name, '')}".rstrip())
+
+
+def on_meta(name: str, batch: int, rounds: int) -> None:
+    """A count on the meta twin beside one forward of the same batch."""
+    model, args, kwargs = zoo.build(name, batch)
+    model.eval()
+    kinds = {
+        "forward": lambda: model(*args, **kwargs),
+        "count": lambda: flopsight.count(model, args, kwargs, on="meta"),
+    }
+    with torch.no_grad():
+        times = interleaved(kinds, rounds)
+    share = times["count"] / times["forward"]
+    print(f"\n{name}, batch {batch}: {times['forward']:.2f} s a forward on this machine's single thread")
+    print(f"  {'flopsight.count(on=' + chr(34) + 'meta' + chr(34) + ')':<34}{times['count'] * 1e3:>6.0f} ms, "
+          f"{share:.1%} of it  at most 5%")  # fmt: skip
+
+
+def interleaved(kinds: dict[str, Callable[[], object]], rounds: int) -> dict[str, float]:
+    """The median time of each kind; they take turns, so that a change of the machine's pace meets all alike."""
+    times: dict[str, list[tuple[float, float]]] = {name: [] for name in kinds}
+    for run in kinds.values():
+        run()
+    gc.collect()
+    gc.disable()
+    for _ in range(rounds):
+        for name, run in kinds.items():
+            begin, busy = perf_counter(), process_time()
+            run()
+            times[name].append((perf_counter() - begin, process_time() - busy))
+    gc.enable()
+    return {name: median(undisturbed(taken)) for name, taken in times.items()}
+
+
+def undisturbed(taken: list[tuple[float, float]]) -> list[float]:
+    """The times during which the process had its processor to itself; all of them, where there are too few."""
+    quiet = [wall for wall, busy in taken if wall <= QUIET * busy]
+    return quiet if len(quiet) >= FEWEST else [wall for wall, _ in taken]
+
+
+if __name__ == "__main__":
+    main()
