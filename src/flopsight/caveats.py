@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from .records import OUTSIDE
 from .units import size
 
 
@@ -91,6 +92,26 @@ class PutBack(Caveat):
             f"The step was undone: {size(self.copied)} of {what} were copied first and put back afterwards. "
             f'Where there is no room for that, count on a copy without data: on="meta".'
         )
+
+
+@dataclass(frozen=True)
+class Raised(Caveat):
+    """The run ended with an exception."""
+
+    problem: str
+    """The exception's class."""
+    module: str | None = None
+    """Where it was raised, if that is known."""
+    phase: str = ""
+    asked: str = ""
+    """The memory that was asked for in vain, as torch says it."""
+
+    def __str__(self) -> str:
+        """What was raised where, and what the figures are."""
+        where = {None: "", "": f" in the model itself, {self.phase}", OUTSIDE: f" outside every module, {self.phase}"}
+        place = where.get(self.module, f" in {self.module}, {self.phase}")
+        asked = f", which asked for {self.asked}" if self.asked else ""
+        return f"{self.problem} was raised{place}{asked}: all figures are those until then."
 
 
 @dataclass(frozen=True)

@@ -17,13 +17,13 @@ from .analysis.build import Observed, build
 from .capture import internals
 from .capture.dispatch import Counter
 from .capture.inputs import Run, batch_size_of, tokens_of
-from .capture.memory import GRADIENTS, INPUTS, OPTIMIZER_STATE, Live, Saved, held_by
+from .capture.memory import GRADIENTS, INPUTS, OPTIMIZER_STATE, Live, Saved, asked_in_vain, held_by
 from .capture.metacounter import MetaCounter
 from .capture.rows import module_rows, scripted_rows
 from .capture.scope import Sites, sites_of, unseen
 from .capture.state import kept_inputs, kept_model, kept_rng, kept_training_state
 from .capture.twin import NoTwinError, twin_of
-from .caveats import Caveat, DirectForward, NoTwin, PutBack, Scripted, TwinWithoutAutocast
+from .caveats import Caveat, DirectForward, NoTwin, PutBack, Raised, Scripted, TwinWithoutAutocast
 from .errors import InputError, StateError
 from .formulas import known
 from .hardware.detect import detect
@@ -101,10 +101,18 @@ class Recording:
         self._counter.__enter__()
         return self
 
-    def __exit__(self, *problem: object) -> None:
+    def __exit__(self, kind: object, problem: BaseException | None, trace: object) -> None:
         """Stop counting."""
         assert self._counter is not None
-        self._counter.__exit__(*problem)
+        self._counter.__exit__(kind, problem, trace)
+        if problem is not None:
+            self.ended_by(problem)
+
+    def ended_by(self, problem: BaseException) -> None:
+        """Say what ended the run before it was over."""
+        if self._counter is not None:
+            module, phase = self._counter.where_raised(problem) or (None, "")
+            self._counter.caveats.append(Raised(type(problem).__name__, module, phase, asked_in_vain(problem)))
 
     def label(self, run: Run) -> None:
         """Say what it was that ran, while its gradients and the optimizer's state can be told from other memory."""

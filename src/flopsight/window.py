@@ -95,8 +95,10 @@ class StepWindow:
         self._begin()
         return self
 
-    def __exit__(self, *problem: object) -> None:
+    def __exit__(self, _kind: object, problem: BaseException | None, _trace: object) -> None:
         """Take everything off."""
+        if problem is not None and self._marks is self._counted and self._recording is not None:
+            self._recording.ended_by(problem)
         self.close()
 
     def step(self, unlike: str = "") -> None:

@@ -17,10 +17,10 @@ from ..caveats import Caveat
 from ..records import FORWARD, OPTIMIZER, RECOMPUTE, ModuleCall, OpRecord
 from . import internals
 from .facts import MADE_OF_OPS, OpInfo, describe, stored, values_by_name
-from .memory import Live, Saved, held_by
+from .memory import INPUTS, Live, Saved, held_by
 from .metas import flat, meta, metas, raw, raw_meta, tensors_in
 from .ownership import Ownership, optimizer_steps
-from .place import Places
+from .place import Place, Places
 from .scope import Call, Site, Sites, module_calls, sites_of
 
 COMPACT_AT = 50_000
@@ -57,6 +57,8 @@ class Counter(TorchDispatchMode):
         self.caveats: list[Caveat] = []
         self._known = known
         self._in_loop = in_loop
+        self._raised: tuple[int, Site, str] | None = None
+        """The exception, by its id: holding it would hold all that its frames hold."""
         self._infos: dict[Any, OpInfo] = {}
         self._calls: dict[Site, list[Any]] = {}
         self._raw: list[Raw] = []
@@ -119,12 +121,16 @@ class Counter(TorchDispatchMode):
             site = self.sites.find(module, direct[0] if direct else caller)
             place.site, place.direct, place.task = site, None, internals.graph_task()
             place.mark(site)
-            if caller is self.sites.outside and self.saved is not None:
-                self.saved.leave_out(tensors_in((args, kwargs)))
+            if caller is self.sites.outside:
+                self._given(args, kwargs)
             before = self.live.current if self.live is not None else 0
             output = None
             try:
                 output = plain(module, *args, **kwargs)
+            except BaseException as problem:
+                self._blame(problem, place)
+                raise
+            else:
                 return output
             finally:
                 if place.task == -1:
@@ -150,6 +156,25 @@ class Counter(TorchDispatchMode):
             self.saved.leave_out(chain(*there.values()))
         if self.live is not None:
             self.live.leave_out(there)
+
+    def _given(self, args: Any, kwargs: Any) -> None:
+        """What a model is called with is neither made nor kept by it."""
+        tensors = list(tensors_in((args, kwargs)))
+        if self.saved is not None:
+            self.saved.leave_out(tensors)
+        if self.live is not None:
+            self.live.leave_out({INPUTS: tensors})
+
+    def _blame(self, problem: BaseException, place: Place) -> None:
+        """Something raised: the first place that it passes is where it happened."""
+        if self.places is not None and (self._raised is None or self._raised[0] != id(problem)):
+            self._raised = (id(problem), *self.places.where(place))
+
+    def where_raised(self, problem: BaseException) -> tuple[str, str] | None:
+        """The row and the phase in which an exception was raised, if it passed us."""
+        if self._raised is None or self._raised[0] != id(problem):
+            return None
+        return self._raised[1].path, self._raised[2]
 
     def _note_call(self, site: Site, args: Any, kwargs: Any, output: Any) -> None:
         call = self._calls.get(site)
@@ -177,9 +202,15 @@ class Counter(TorchDispatchMode):
             info = self._infos[func] = describe(func, self._known)
         if types and any(map(internals.is_wrapper_subclass, flat((args, kwargs)))):
             return NotImplemented  # the subclass runs its own ops, and those come here
-        if info.expand:
-            return self._expand(info, func, args, kwargs)
-        output = self.run(func, args, kwargs)
+        try:
+            if info.expand:
+                return self._expand(info, func, args, kwargs)
+            output = self.run(func, args, kwargs)
+        except BaseException as problem:
+            place = self.places.here(dispatching=True) if self.places is not None else None
+            if place is not None:
+                self._blame(problem, place)
+            raise
         self._note(info, args, kwargs, output)
         return output
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import weakref
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -140,6 +141,12 @@ def _beside_torch_func(pack: Any) -> AbstractContextManager[None]:
 PARAMETERS, BUFFERS, INPUTS = "parameters", "buffers", "inputs"
 ACTIVATIONS, GRADIENTS, OPTIMIZER_STATE = "activations", "gradients", "optimizer"
 RECOMPUTED, TEMPORARIES = "recomputed", "temporaries"
+
+
+def asked_in_vain(problem: BaseException) -> str:
+    """How much memory could not be had, in torch's words; an empty string for any other trouble."""
+    found = re.search(r"tried to allocate ([\d.]+ ?\w+)", str(problem), re.IGNORECASE)
+    return found[1] if found else ""
 
 
 def held_by(*models: nn.Module) -> dict[str, list[torch.Tensor]]:
