@@ -225,3 +225,18 @@ def test_every_optimizer_works_on_the_parameters_of_their_modules(kind):
     assert calls >= 1
     assert phases(r.profile) == (2 * calls, 3 * calls, 0)  # what the closure runs is no work of the optimizer
     assert r.profile.optimizer.flops > 0
+
+
+def test_an_optimizer_that_multiplies_views_of_its_momentum_works_in_the_modules_of_the_parameters():
+    """Muon orthogonalises the momentum of each matrix: products of transposed views, five rounds of them."""
+    model = nn.Sequential(nn.Linear(WIDE, 2 * WIDE, bias=False), nn.Tanh(), nn.Linear(2 * WIDE, WIDE, bias=False))
+    optimizer = torch.optim.Muon(model.parameters(), lr=0.1, ns_steps=5)
+
+    with flopsight.recording(model) as r:
+        model(rows()).sum().backward()
+        optimizer.step()
+
+    # For a matrix of a rows and 2a columns, a round multiplies (a, 2a) @ (2a, a), (a, a) @ (a, a), (a, a) @ (a, 2a).
+    each = 5 * (2 * WIDE**3 + WIDE**3 + 2 * WIDE**3)
+    assert r.profile["0"].optimizer.macs == r.profile["2"].optimizer.macs == each
+    assert r.profile.optimizer.macs == 2 * each

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from threading import Lock
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
+from . import internals
 from .metas import flat, raw
 from .scope import Site, Sites
 
@@ -17,7 +18,10 @@ Part = tuple[Site, tuple[Any, ...], tuple[Any, ...], Any]
 
 
 class Ownership:
-    """The rows that the tensors of one optimizer step belong to; results belong to the row of their operands."""
+    """The rows that the tensors of one optimizer step belong to; results belong to the row of their operands.
+
+    Storages are what is known: an optimizer works on views of what it keeps, and a sharded parameter is an envelope.
+    """
 
     def __init__(self, sites: Sites, optimizer: torch.optim.Optimizer) -> None:
         self._outside = sites.outside
@@ -25,29 +29,25 @@ class Ownership:
         for group in optimizer.param_groups:
             for parameter in group["params"]:
                 row = sites.owners.get(id(parameter))
-                if row is None:
-                    continue
-                self._rows[id(parameter)] = row
-                if parameter.grad is not None:
-                    self._rows[id(parameter.grad)] = row
-                for value in optimizer.state.get(parameter, {}).values():
-                    if isinstance(value, torch.Tensor):
-                        self._rows[id(value)] = row
+                if row is not None:
+                    state = optimizer.state.get(parameter, {})
+                    for tensor in flat([parameter, parameter.grad, state]):
+                        self._rows[_key(tensor)] = row
 
     def split(self, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> Iterator[Part]:
         """One call as one part a row: an op over lists of tensors works on many parameters at once."""
         lists = [value for value in args if isinstance(value, list | tuple) and value and _tensors(value)]
         if not lists:
-            row = next((self._rows[id(t)] for t in flat((args, kwargs)) if id(t) in self._rows), self._outside)
+            row = self._row_of(flat((args, kwargs)))
             for tensor in flat(output):
-                self._rows[id(tensor)] = row
+                self._rows[_key(tensor)] = row
             yield row, raw(args), tuple((name, raw(value)) for name, value in kwargs.items()), raw(output)
             return
         length = len(lists[0])
-        rows = [self._row_at(lists, i) for i in range(length)]
+        rows = [self._row_of(values[i] for values in lists if i < len(values)) for i in range(length)]
         if isinstance(output, list | tuple) and len(output) == length:
             for tensor, row in zip(output, rows, strict=True):
-                self._rows[id(tensor)] = row
+                self._rows[_key(tensor)] = row
         for row in dict.fromkeys(rows):
             chosen = [i for i in range(length) if rows[i] is row]
 
@@ -58,11 +58,15 @@ class Ownership:
 
             yield row, tuple(map(part, args)), tuple((name, part(v)) for name, v in kwargs.items()), part(output)
 
-    def _row_at(self, lists: list[Any], i: int) -> Site:
-        for values in lists:
-            if i < len(values) and id(values[i]) in self._rows:
-                return self._rows[id(values[i])]
-        return self._outside
+    def _row_of(self, tensors: Iterable[torch.Tensor]) -> Site:
+        """The row of the first tensor that has one."""
+        found = (self._rows.get(_key(tensor)) for tensor in tensors)
+        return next((row for row in found if row is not None), self._outside)
+
+
+def _key(tensor: torch.Tensor) -> int:
+    local = tensor.to_local() if hasattr(tensor, "to_local") else tensor
+    return internals.storage_key(local) if internals.has_storage(local) else id(local)
 
 
 def _tensors(values: Any) -> bool:
