@@ -85,6 +85,10 @@ class OpRecord:
     phase: str = FORWARD
     count: int = 1
 
+    def at(self, module: str, phase: str, count: int) -> OpRecord:
+        """The same call in another place."""
+        return OpRecord(self.op, self.overload, self.args, self.outputs, self.kind, self.facts, module, phase, count)
+
     def shape(self, name: str) -> Shape:
         """The shape of a tensor argument."""
         return self.tensor(name).shape

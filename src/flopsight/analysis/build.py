@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 
 from ..caveats import BadFormula, Caveat, UnknownOps
 from ..formulas import COUNTED, UNKNOWN, Priced, price
-from ..records import OUTSIDE, PHASES, ModuleCall, ModuleRow, OpRecord, Shape
-from ..tree import FREE, Cost, Coverage, Node, OpRow, Phases, UnknownOp
+from ..records import OUTSIDE, ModuleCall, ModuleRow, OpRecord, Shape
+from ..tree import Cost, Coverage, Node, OpRow, Phases, UnknownOp
 
 MOST_SHAPES = 8
 """Distinct input shapes kept with an op row."""
@@ -49,10 +49,11 @@ def build(seen: Observed) -> tuple[Node, Coverage, tuple[Caveat, ...]]:
         ignored = ignored or seen.ignored(row)
         children = tuple(node(child, ignored) for child in below[row.path])
         call = calls.get(row.path, ModuleCall(row.path, 0))
-        made = Node(
+        return Node(
             path=row.path,
             name=row.name,
             kind=row.kind,
+            own=Phases() if ignored else ledger.phases(row.path),
             children=children,
             parameters=row.parameters,
             calls=call.calls,
@@ -65,18 +66,21 @@ def build(seen: Observed) -> tuple[Node, Coverage, tuple[Caveat, ...]]:
             host_latency=seen.host_latencies.get(row.path),
             own_activation_bytes=0 if ignored else seen.saved_bytes.get(row.path, 0),
             allocated_bytes=seen.allocated_bytes.get(row.path),
+            ops=() if ignored else ledger.rows(row.path),
             extra_repr=row.extra_repr,
             ignored=ignored,
         )
-        if ignored:
-            return made
-        return replace(made, own=ledger.phases(row.path), ops=ledger.rows(row.path))
 
     return node(root), ledger.coverage(), ledger.caveats()
 
 
 def _shapes(metas: Iterable[object]) -> tuple[Shape, ...]:
     return tuple(meta.shape for meta in metas)  # type: ignore[attr-defined]
+
+
+def _dtype(record: OpRecord) -> str:
+    """The dtype that a call's arithmetic ran in."""
+    return next((meta.dtype for meta in record.inputs if meta.is_real_number or record.kind == "matrix"), "")
 
 
 def _latency(path: str, measured: Mapping[str, float], children: list[float | None]) -> float | None:
@@ -96,29 +100,29 @@ class _Ledger:
         self._free: Counter[str] = Counter(seen.views)
         self._unknown: dict[str, UnknownOp] = {}
         self._bytes_known = 0
-        priced: dict[tuple[str, int], Priced] = {}
+        known: dict[tuple[str, int], tuple[Priced, str, tuple[Shape, ...]]] = {}
         for record in seen.records:
             key = (record.op, id(record.args))  # equal calls share their arguments
-            if key not in priced:
-                priced[key] = price(record)
-            self._enter(record, priced[key])
+            if key not in known:
+                known[key] = (price(record), _dtype(record), _shapes(record.inputs))
+            self._enter(record, *known[key])
 
-    def _enter(self, record: OpRecord, priced: Priced) -> None:
-        cost = priced.cost * record.count
+    def _enter(self, record: OpRecord, priced: Priced, dtype: str, shapes: tuple[Shape, ...]) -> None:
+        cost = priced.cost * record.count if record.count > 1 else priced.cost
         if priced.status == UNKNOWN:
             self._miss(record, priced, cost)
         else:
             self._bytes_known += cost.bytes
             (self._counted if priced.status == COUNTED else self._free)[record.op] += record.count
-        dtype = next((meta.dtype for meta in record.inputs if meta.is_real_number or record.kind == "matrix"), "")
-        key = (record.op, record.phase, dtype, priced.status)
-        rows = self.ops[record.module]
-        row = rows.get(key) or OpRow(record.op, record.phase, 0, FREE, priced.status, dtype=dtype)
-        shapes = row.shapes
-        seen = tuple(meta.shape for meta in record.inputs)
-        if len(shapes) < MOST_SHAPES and seen not in shapes:
-            shapes = (*shapes, seen)
-        rows[key] = replace(row, calls=row.calls + record.count, cost=row.cost + cost, shapes=shapes)
+        rows, key = self.ops[record.module], (record.op, record.phase, dtype, priced.status)
+        before = rows.get(key)
+        if before is None:
+            rows[key] = OpRow(record.op, record.phase, record.count, cost, priced.status, (shapes,), dtype)
+            return
+        seen = before.shapes
+        if shapes not in seen and len(seen) < MOST_SHAPES:
+            seen = (*seen, shapes)
+        rows[key] = replace(before, calls=before.calls + record.count, cost=before.cost + cost, shapes=seen)
 
     def _miss(self, record: OpRecord, priced: Priced, cost: Cost) -> None:
         before = self._unknown.get(record.op, UnknownOp(0, why=priced.why))
@@ -131,9 +135,9 @@ class _Ledger:
 
     def phases(self, path: str) -> Phases:
         """What ran in a module itself, by phase; unknown ops add the bytes they surely move, no FLOPs."""
-        costs = dict.fromkeys(PHASES, FREE)
+        costs: dict[str, Cost] = {}
         for row in self.ops[path].values():
-            costs[row.phase] += row.cost
+            costs[row.phase] = costs[row.phase] + row.cost if row.phase in costs else row.cost
         return Phases(**costs)
 
     def rows(self, path: str) -> tuple[OpRow, ...]:
@@ -150,6 +154,3 @@ class _Ledger:
         names = tuple(op for op, miss in self._unknown.items() if not miss.why.startswith("the formula"))
         missing = [UnknownOps(names, sum(self._unknown[op].calls for op in names))] if names else []
         return (*missing, *failed)
-
-
-

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter as Tally
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import replace
 from itertools import chain
 from typing import Any
 
@@ -158,8 +157,8 @@ class Counter(TorchDispatchMode):
             self.live.leave_out(there)
 
     def _given(self, args: Any, kwargs: Any) -> None:
-        """What a model is called with is neither made nor kept by it."""
-        tensors = list(tensors_in((args, kwargs)))
+        """What a model is called with is neither made nor kept by it, unless something trainable made it."""
+        tensors = [tensor for tensor in tensors_in((args, kwargs)) if tensor.grad_fn is None]
         if self.saved is not None:
             self.saved.leave_out(tensors)
         if self.live is not None:
@@ -310,7 +309,7 @@ class Counter(TorchDispatchMode):
             record = seen.get(key := tuple(call))
             if record is None:
                 record = seen[key] = _record(*call)
-            yield replace(record, module=site.path, phase=phase, count=count)
+            yield record.at(site.path, phase, count)
 
     def views(self) -> dict[str, int]:
         """Calls of ops that do no work, by name."""

@@ -15,6 +15,9 @@ from ..records import TensorMeta
 
 Tensor = torch.Tensor
 ATOMS = frozenset((type(None), bool, int, float, str, torch.dtype, torch.device))
+SCALARS = (bool, int, float, complex, str, type(None))
+SEQUENCES = (list, tuple)
+GROUPS = (list, tuple, set)
 DEEPEST = 12
 """How deep inputs and outputs may nest before we stop looking for tensors."""
 
@@ -39,7 +42,7 @@ def raw(value: Any) -> Any:
         return value
     if isinstance(value, Tensor):
         return raw_meta(value)
-    if isinstance(value, list | tuple):
+    if isinstance(value, SEQUENCES):
         return tuple([raw(item) for item in value])
     return value if value.__hash__ is not None else repr(type(value))
 
@@ -49,10 +52,10 @@ def meta(value: Any) -> Any:
     if isinstance(value, tuple):
         if len(value) == 4 and isinstance(value[0], torch.Size):
             return _tensor_meta(*value)
-        return tuple(meta(item) for item in value)
+        return tuple([meta(item) for item in value])
     if isinstance(value, list):
-        return tuple(meta(item) for item in value)
-    return value if isinstance(value, bool | int | float | complex | str | None) else str(value)
+        return tuple([meta(item) for item in value])
+    return value if isinstance(value, SCALARS) else str(value)
 
 
 def metas(value: Any) -> Iterator[TensorMeta]:
@@ -68,7 +71,7 @@ def flat(value: Any) -> Iterator[Tensor]:
     """Every tensor in the arguments of an op."""
     if isinstance(value, Tensor):
         yield value
-    elif isinstance(value, list | tuple):
+    elif isinstance(value, SEQUENCES):
         for item in value:
             yield from flat(item)
     elif isinstance(value, dict):
@@ -81,7 +84,7 @@ def tensors_in(value: Any, depth: int = 0) -> Iterator[Tensor]:
         yield value
     elif depth > DEEPEST:
         return
-    elif isinstance(value, list | tuple | set):
+    elif isinstance(value, GROUPS):
         for item in value:
             yield from tensors_in(item, depth + 1)
     elif isinstance(value, Mapping):

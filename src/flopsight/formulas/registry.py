@@ -104,7 +104,8 @@ def known(op: str) -> bool:
 
 def price(record: OpRecord) -> Priced:
     """Cost a record, one call of it; never raises for what a formula does wrong."""
-    fn = find(record)
+    name = _own(record)
+    fn = FORMULAS[name] if name else KIND_FORMULAS.get(record.kind)
     if fn is None:
         return Priced(
             UNKNOWN, Cost(bytes=traffic(record)), f"no formula; register one: @flopsight.formula({record.op!r})"
@@ -113,7 +114,6 @@ def price(record: OpRecord) -> Priced:
         cost = _checked(fn(record))
     except Exception as problem:
         return Priced(UNKNOWN, Cost(bytes=traffic(record)), _complaint(record, fn, problem))
-    name = _own(record)
     stated = name in NO_ARITHMETIC or record.kind == "view"
     if not cost.bytes and not stated:
         cost = replace(cost, bytes=traffic(record))
