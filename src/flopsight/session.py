@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.nn.modules.lazy import LazyModuleMixin
 
 from . import __version__
 from .analysis.build import Observed, build
@@ -205,7 +206,7 @@ def counted(run: Run, *, meta: bool = False, **options: Any) -> tuple[Profile, O
 
 
 def _counted_here(run: Run, **options: Any) -> tuple[Profile, Observed]:
-    if any(map(nn.parameter.is_lazy, [*run.model.parameters(), *run.model.buffers()])):
+    if any(isinstance(m, LazyModuleMixin) and m.has_uninitialized_params() for m in run.model.modules()):
         with kept_rng(), torch.no_grad():
             run.forward()  # a lazy module gets its shapes from its first forward, whoever calls it
     recording = Recording(run.model, run=run, **options)

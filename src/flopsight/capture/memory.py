@@ -34,7 +34,8 @@ class Saved:
         self._kept: list[tuple[weakref.ref[torch.Tensor], Site]] = []
         self._changed = False
         self._live = live
-        self.leave_out(exclude)
+        self._excluded = list(exclude)
+        """What is left out as soon as anything is saved at all; without gradients nothing is."""
 
     @property
     def bytes(self) -> Counter[Site]:
@@ -73,6 +74,9 @@ class Saved:
 
     def note(self, tensor: torch.Tensor, site: Site) -> None:
         """A tensor is being saved by `site`."""
+        if self._excluded:
+            self.leave_out(self._excluded)
+            self._excluded = []
         storage = tensor.untyped_storage()
         key = storage._cdata
         if key in self._seen:
@@ -113,6 +117,7 @@ class Saved:
 
         with _beside_torch_func(pack), saved_tensors_hooks(pack, _same):
             yield
+        self._excluded = []
 
 
 def _same(tensor: torch.Tensor) -> torch.Tensor:
