@@ -132,13 +132,16 @@ class Window(Caveat):
     first: int
     last: int
     timed: int
-    flops: int
+    flops: int | None
+    """Of the whole window; None where its steps were not alike."""
 
     def __str__(self) -> str:
-        """Which step was counted, how many were timed."""
+        """The total and the figure of a step, which step was counted, how many were timed."""
         steps = f"step {self.first}" if self.first == self.last else f"steps {self.first} to {self.last}, both included"
+        number = self.last - self.first + 1
+        total = "" if self.flops is None else f": {self.flops:,} FLOPs in all, {self.flops // number:,} a step"
         return (
-            f"Window of {steps}: {self.flops:,} FLOPs in all. Costs shown are those of one step, step {self.first}, "
+            f"Window of {steps}{total}. Costs shown are those of one step, step {self.first}, "
             f"counted as it ran; times are medians over {self.timed} other step{'s' if self.timed != 1 else ''}, one step each."
         )
 

@@ -248,6 +248,11 @@ class Stat:
         return median(self.samples)
 
     @property
+    def mean(self) -> float:
+        """All samples over their number."""
+        return self.total / len(self.samples)
+
+    @property
     def spread(self) -> float:
         """Distance between the quartiles, relative to the median; 0 for a single sample."""
         ordered = sorted(self.samples)

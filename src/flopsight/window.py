@@ -74,7 +74,7 @@ class StepWindow:
         self.sites = model if isinstance(model, Sites) else Sites(Run(model).plain_model)
         self.optimizers = [] if optimizer is None else [optimizer]
         self.current = current
-        self._asked = self.steps[0]
+        self.asked = self.steps[0]
         self._timed_steps = self.steps[1:] or (self.steps[0] + 1,)
         self._given_clock = clock
         self._clock = clock or Clock()
@@ -230,12 +230,13 @@ class StepWindow:
 
     def _doubts(self, seen: Profile, counted: PhaseMarks) -> Iterator[Caveat]:
         first = self.steps[0]
-        yield Window(first, self.steps[-1], len(self._timed), seen.root.total.total.flops * len(self.steps))
-        if first != self._asked:
-            yield MovedWindow(self._asked, first, self._moves[0])
+        changed = tuple(step.number for step in self._timed if _work(step.marks) != _work(counted))
+        total = None if changed else seen.root.total.total.flops * len(self.steps)
+        yield Window(first, self.steps[-1], len(self._timed), total)
+        if first != self.asked:
+            yield MovedWindow(self.asked, first, self._moves[0])
         if self._broken:
             yield CutOff(first)
-        changed = tuple(step.number for step in self._timed if _work(step.marks) != _work(counted))
         if changed:
             yield ShapesChanged(first, changed)
         if not self._timed:

@@ -183,7 +183,10 @@ class Live:
                 birth = self._bear(tensor, None)
                 if birth is not None:
                     self._before.append(birth)
-                    self._labels[birth] = what
+                else:
+                    birth = self._birth_of(tensor)
+                if birth is not None:
+                    self._labels.setdefault(birth, what)
 
     def note(self, output: Any, site: Site, *, again: bool = False) -> None:
         """An op of `site` returned this; `again` where a checkpoint recomputes."""
@@ -216,10 +219,13 @@ class Live:
 
     def label(self, tensor: torch.Tensor, what: str) -> None:
         """Say what a tensor is: an activation, a gradient, a state of the optimizer."""
-        if internals.has_storage(tensor):
-            birth, _ = self._alive.get(internals.storage_key(tensor), (None, None))
-            if birth is not None:
-                self._labels[birth] = what
+        birth = self._birth_of(tensor)
+        if birth is not None:
+            self._labels[birth] = what
+
+    def _birth_of(self, tensor: torch.Tensor) -> int | None:
+        known = self._alive.get(internals.storage_key(tensor)) if internals.has_storage(tensor) else None
+        return known[0] if known is not None else None
 
     def peak(self) -> tuple[int, dict[str, int], dict[Site, int]]:
         """Most bytes alive at once; what they were, and whose.

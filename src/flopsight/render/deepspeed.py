@@ -158,8 +158,8 @@ def _speed(profile: Profile) -> list[str]:
     step = _seconds(timing.optimizer)
     if step:
         ends.append(fact("step latency", units.seed_time(step)))
-    whole = _seconds(timing.step) or (forward + backward + step if forward and backward and step else 0.0)
-    if whole:
+    if forward and backward:
+        whole = forward + backward + step  # as the notations say; what runs in between is no part of it
         ends.append(fact("iter latency", units.seed_time(whole)))
         if profile.batch_size:
             samples = profile.batch_size * profile.world.data_parallel / whole
