@@ -1,6 +1,6 @@
 """What counting costs: medians of interleaved runs in one process, as ratios, with the targets beside them.
 
-    python bench/count.py [--rounds 40]
+python bench/count.py [--rounds 40]
 """
 
 import argparse
@@ -14,7 +14,6 @@ from torch.utils.flop_counter import FlopCounterMode
 
 import flopsight
 from flopsight import zoo
-
 
 QUIET = 1.15
 """Wall over processor time above which somebody else was running."""

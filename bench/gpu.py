@@ -1,7 +1,7 @@
 """What we report against the truth on a GPU: latency, kernels by module, memory. Needs a GPU, transformers, torchvision.
 
-    python bench/gpu.py            # all sections
-    python bench/gpu.py latency    # one of: latency, kernels, memory, events
+python bench/gpu.py            # all sections
+python bench/gpu.py latency    # one of: latency, kernels, memory, events
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import json
 import sys
 import time
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from statistics import median
 
@@ -90,11 +91,13 @@ def wall(run):
 
 def latency():
     """Reported over true latency: profile(), then the one-shot profiler with the truth taken between shots."""
-    print(f"{'model':22} {'true ms':>9} {'profile':>8} {'one-shot':>9} {'kernels/busy':>13} {'unplaced':>9} {'cost':>16}")
+    print(
+        f"{'model':22} {'true ms':>9} {'profile':>8} {'one-shot':>9} {'kernels/busy':>13} {'unplaced':>9} {'cost':>16}"
+    )
     for name, make in MODELS.items():
         model, kwargs = built(make)
         with torch.no_grad():
-            forward = lambda: model(**kwargs)  # noqa: E731, B023
+            forward = partial(model, **kwargs)
             for _ in range(5):
                 forward()
             before = [wall(forward) for _ in range(10)]
@@ -143,7 +146,11 @@ def transformer(layers, width, heads):
 
 
 def training_cases():
-    yield "transformer 1.2B b4x1024", transformer(24, 2048, 16).to("cuda", BF16), torch.randn(4, 1024, 2048, device="cuda", dtype=BF16)
+    yield (
+        "transformer 1.2B b4x1024",
+        transformer(24, 2048, 16).to("cuda", BF16),
+        torch.randn(4, 1024, 2048, device="cuda", dtype=BF16),
+    )
     import torchvision
 
     yield "ResNet-50 b64", torchvision.models.resnet50().to("cuda"), torch.randn(64, 3, 224, 224, device="cuda")
@@ -192,7 +199,9 @@ def memory():
         del loss
         optimizer.zero_grad()
         for on in ("real", "meta"):
-            counted = flopsight.count(model, (x,), train=True, optimizer=optimizer, loss=lambda o: o.float().sum(), on=on)
+            counted = flopsight.count(
+                model, (x,), train=True, optimizer=optimizer, loss=lambda o: o.float().sum(), on=on
+            )
             print(
                 f"{name:26} {on}: saved {counted.activation_bytes / saved:.4f} of {saved / 1e6:.1f} MB, "
                 f"peak {counted.peak_bytes / peak:.4f} of {peak / 1e6:.1f} MB {[str(c) for c in counted.caveats]}"
@@ -210,7 +219,9 @@ def events(path="out/h200_events.json"):
     for _ in range(3):
         run.step()
     tracing = traced_pass(run)
-    keep = [event for event in tracing.events if event.device or event.correlation or event.name.startswith("autograd::")]
+    keep = [
+        event for event in tracing.events if event.device or event.correlation or event.name.startswith("autograd::")
+    ]
     page = {"marks": asdict(tracing.marks), "events": [list(asdict(event).values()) for event in keep]}
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     Path(path).write_text(json.dumps(page, separators=(",", ":")))
@@ -226,3 +237,5 @@ if __name__ == "__main__":
     for section in sys.argv[1:] or SECTIONS:
         print(f"\n== {section}: {SECTIONS[section].__doc__.splitlines()[0]}")
         SECTIONS[section]()
+        gc.collect()
+        torch.cuda.empty_cache()

@@ -49,7 +49,9 @@ def loads(text: str, source: str = "The text") -> Profile:
     except ValueError:
         raise ProfileFileError(f"{source} is not a flopsight profile: it is not JSON.") from None
     if not isinstance(page, dict) or page.get("kind") != KIND:
-        raise ProfileFileError(f"{source} is JSON, but not a flopsight profile. Make one: flopsight profile ... -o p.json")
+        raise ProfileFileError(
+            f"{source} is JSON, but not a flopsight profile. Make one: flopsight profile ... -o p.json"
+        )
     if not isinstance(page.get("schema"), int) or page["schema"] > SCHEMA:
         raise ProfileFileError(
             f"{source} has schema {page.get('schema')}, this flopsight reads up to {SCHEMA}. Upgrade flopsight to read it."
@@ -57,7 +59,9 @@ def loads(text: str, source: str = "The text") -> Profile:
     try:
         decoded = _decode(Profile, page["profile"])
     except (KeyError, TypeError, ValueError, AttributeError) as problem:
-        raise ProfileFileError(f"{source} is a damaged flopsight profile ({type(problem).__name__}: {problem}).") from None
+        raise ProfileFileError(
+            f"{source} is a damaged flopsight profile ({type(problem).__name__}: {problem})."
+        ) from None
     assert isinstance(decoded, Profile)
     return decoded
 

@@ -533,4 +533,3 @@ class Profile:
     def __str__(self) -> str:
         """The module tree as text."""
         return self.render("tree")
-

@@ -214,7 +214,10 @@ class Checkpointed(nn.Module):
 
 @pytest.mark.parametrize("reentrant", [False, True])
 def test_a_checkpointed_block_is_recomputed_and_its_backward_is_not_changed(reentrant):
-    profile = train(Checkpointed(use_reentrant=reentrant, early_stop=False) if not reentrant else Checkpointed(use_reentrant=True), rows())
+    profile = train(
+        Checkpointed(use_reentrant=reentrant, early_stop=False) if not reentrant else Checkpointed(use_reentrant=True),
+        rows(),
+    )
 
     each = {"first": 2, "first.a": 1, "first.b": 1, "second": 2, "second.a": 1, "second.b": 1}
     assert macs(profile) == {"": 4 * X} | {path: n * X for path, n in each.items()}

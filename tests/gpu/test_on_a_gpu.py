@@ -8,7 +8,9 @@ from torch.utils.checkpoint import checkpoint
 
 import flopsight
 
-pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device; CPU twins are in tests/capture")
+pytestmark = pytest.mark.skipif(
+    not torch.cuda.is_available(), reason="needs a CUDA device; CPU twins are in tests/capture"
+)
 
 N, D = 64, 128
 X = N * D * D
@@ -68,13 +70,17 @@ def test_real_and_twin_agree_on_the_device():
     model = Two().cuda()
     real, twin = (flopsight.count(model, (rows(),), train=True, on=on) for on in ("real", "meta"))
 
-    assert [(n.path, n.macs, n.backward.macs) for n in real.walk()] == [(n.path, n.macs, n.backward.macs) for n in twin.walk()]
+    assert [(n.path, n.macs, n.backward.macs) for n in real.walk()] == [
+        (n.path, n.macs, n.backward.macs) for n in twin.walk()
+    ]
     assert real.activation_bytes == twin.activation_bytes
 
 
 def test_every_kernel_lands_in_a_row_and_the_sums_add_up():
     model = nn.Sequential(Two(), Two()).cuda()
-    profile = flopsight.profile(model, (rows(),), train=True, optimizer=torch.optim.AdamW(model.parameters()), repeats=3)
+    profile = flopsight.profile(
+        model, (rows(),), train=True, optimizer=torch.optim.AdamW(model.parameters()), repeats=3
+    )
 
     assert not [c for c in profile.caveats if type(c).__name__ == "UnplacedKernels"]
     outside = profile.outside.latency if profile.outside and profile.outside.latency else 0.0

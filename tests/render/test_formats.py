@@ -13,7 +13,6 @@ from flopsight.errors import InputError
 from flopsight.render import RENDERERS, render
 from flopsight.tree import Profile
 
-
 TIMELESS = [name for name in RENDERERS if name != "trace"]
 """Formats that draw any profile; a trace needs a timeline."""
 

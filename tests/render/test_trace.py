@@ -15,7 +15,9 @@ def drawn(*spans):
 
 
 def test_spans_become_complete_events_in_microseconds_with_costs_in_their_arguments():
-    events = drawn(Span("a", "module", 1000, 5000, 7, "a"), Span("aten::mm", "op", 2000, 4000, 7, "a", ((2, 3), (3, 4))))
+    events = drawn(
+        Span("a", "module", 1000, 5000, 7, "a"), Span("aten::mm", "op", 2000, 4000, 7, "a", ((2, 3), (3, 4)))
+    )
 
     module, op = (event for event in events if event["ph"] == "X")
     assert (module["ts"], module["dur"], module["tid"]) == (1, 4, 7)

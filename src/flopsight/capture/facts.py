@@ -63,7 +63,9 @@ class OpInfo:
         self.overload = schema.overload_name or "default"
         arguments = [argument for argument in schema.arguments if not argument.is_out]
         self.names = tuple(argument.name for argument in arguments)
-        self.defaults = {argument.name: argument.default_value for argument in arguments if argument.has_default_value()}
+        self.defaults = {
+            argument.name: argument.default_value for argument in arguments if argument.has_default_value()
+        }
         self.kind = kind_of(func, self.name)
         self.allocates = not func.is_view or self.name == "aten.lift_fresh"
         self.facts = FACTS.get(self.name)

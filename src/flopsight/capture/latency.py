@@ -167,7 +167,9 @@ def _without_tracer(run: Run, found: Latencies, why: str) -> Latencies:
     if rows is None:
         return replace(found, caveats=(*found.caveats, HostTimes(why)))
     timing = replace(found.timing, busy=rows.get(""))
-    return replace(found, timing=timing, forward=rows, backward={}, host=found.forward, caveats=(*found.caveats, HeldBack(why)))
+    return replace(
+        found, timing=timing, forward=rows, backward={}, host=found.forward, caveats=(*found.caveats, HeldBack(why))
+    )
 
 
 def traced_pass(run: Run) -> DeviceTracing:

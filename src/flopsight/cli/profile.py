@@ -53,7 +53,9 @@ def profile(
     _progress(f"building {target}")
     loaded = load_target(target, specs, device=device, dtype=number, meta=meta)
     _progress(f"{'counting' if meta else 'profiling'} {target}")
-    result = profile_target(loaded, train=train, optimizer=optimizer, meta=meta, repeats=repeats, warmup=warmup, timeline=view.timeline)
+    result = profile_target(
+        loaded, train=train, optimizer=optimizer, meta=meta, repeats=repeats, warmup=warmup, timeline=view.timeline
+    )
     _progress("")
     view.present(result)
     if strict:

@@ -19,7 +19,10 @@ def render(profile: Profile) -> str:
         raise InputError(
             "The profile has no timeline. Take one: flopsight.profile(..., timeline=True), or flopsight profile ... -o p.trace.json"
         )
-    events = [_named(HOST, "host"), *([_named(DEVICE, "device")] if any(s.kind == "kernel" for s in profile.timeline) else [])]
+    events = [
+        _named(HOST, "host"),
+        *([_named(DEVICE, "device")] if any(s.kind == "kernel" for s in profile.timeline) else []),
+    ]
     events += [_event(span, profile) for span in profile.timeline]
     return json.dumps({"traceEvents": events, "displayTimeUnit": "ms"}, separators=(",", ":"))
 
