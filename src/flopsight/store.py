@@ -102,7 +102,7 @@ def _decode(hint: Any, value: Any) -> Any:
     if hint is Caveat:
         return _decode_caveat(dict(value))
     if is_dataclass(hint):
-        hints = _hints(hint)
+        hints = _hints(hint)  # type: ignore[arg-type]
         return hint(**{key: _decode(hints[key], item) for key, item in value.items()})  # type: ignore[operator]
     return float(value) if hint is float else value
 

@@ -158,7 +158,7 @@ def _groups(args: Mapping[str, Any]) -> dict[str, Any]:
 def _packed_weight(args: Mapping[str, Any]) -> dict[str, Any]:
     """The shape of a weight that a quantised convolution keeps packed."""
     packed = args.get("packed_weight")
-    return {"weight_shape": tuple(packed.unpack()[0].shape)} if hasattr(packed, "unpack") else {}
+    return {"weight_shape": tuple(packed.unpack()[0].shape)} if packed is not None else {}
 
 
 def _packed(args: Mapping[str, Any]) -> dict[str, Any]:
