@@ -102,7 +102,7 @@ def test_totals_that_lack_unknown_ops_say_so():
 
 
 def test_latency_comes_with_its_spread():
-    assert notes(lenet())["Forward latency"] == "median of 3, quartiles 7.0% apart"
+    assert notes(lenet())["Forward latency"] == "median of 3, mean 25.9 ms, quartiles 7.0% apart"
     assert (26.9 - 25.1) / 25.7 == pytest.approx(0.070, abs=0.0005)
 
 
@@ -128,3 +128,23 @@ def test_the_peak_says_what_was_alive_largest_first():
     )
 
     assert notes(profile)["Peak memory"] == "parameters 2.00 MB, activations 1.00 MB"
+
+
+def test_utilization_stands_beside_its_convention_and_the_causal_figure_beside_the_dense_one():
+    step = stack(2, width=8)
+    found = notes(step)
+
+    assert found["MFU"].startswith("of 989 TFLOP/s in bfloat16")
+    assert "forward + backward, no recompute, no optimizer; attention dense, its backward 2.0x" in found["MFU"]
+    assert found["HFU"] == "nothing was recomputed"
+    assert found["Model FLOPs per token"] == "forward + backward"
+    assert "MFU, causal" not in found
+    own = replace(step.root.own, forward=step.root.own.forward + Cost(macs=1000, skipped_macs=400))
+    causal = replace(step, root=replace(step.root, own=own))
+    assert said(causal)["MFU"] - said(causal)["MFU, causal"] == pytest.approx(2 * 400 / 0.051 / 989e12)
+
+
+def test_model_flops_of_a_token_are_those_of_the_step_over_its_tokens():
+    found = said(stack(2, width=8))
+
+    assert found["Model FLOPs per token"] == pytest.approx(found["Model FLOP/s of the step"] * 0.051 / 512)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from ..tree import Profile
 from ..units import percent, rate, seconds, si
 from .utilization import (
@@ -28,16 +26,15 @@ def explain(profile: Profile) -> list[str]:
     used = mfu(profile)
     if used is None:
         return [f"MFU is not known: {why_unknown(profile)}", *_rates(profile)]
-    passes = "forward + backward" if profile.trained else "forward only, no backward ran"
     lines = [
-        f"MFU {percent(used)} ({passes}) of the dense peak {_peaks(profile, model_work(profile))}",
-        f"    model FLOPs: 2 per MAC of matrix work, {passes}, {LEFT_OUT}",
+        f"MFU {percent(used)} ({passes(profile)}) of the dense peak {peaks(profile)}",
+        f"    model FLOPs: 2 per MAC of matrix work, {passes(profile)}, {LEFT_OUT}",
         f"    time: {_time(profile)}",
     ]
     if model_flops(profile, causal=True) != model_flops(profile):
         lines.append(f"MFU {percent(mfu_causal(profile) or 0)} with the masked half of causal attention left out")
     if profile.trained:
-        lines.append(f"HFU {percent(hfu(profile) or 0)}: {_repeated(profile)}")
+        lines.append(f"HFU {percent(hfu(profile) or 0)}: {repeated(profile)}")
     if used > 1:
         lines.append("More than the peak: the device clocks above its nameplate, or the stated peak or dtype is wrong.")
     return [*lines, *_rates(profile)]
@@ -57,8 +54,14 @@ def why_unknown(profile: Profile) -> str:
     return f"the peak of {device} in {' and '.join(names)} is not known. {STATE_IT.format(dtype=names[0])}"
 
 
-def _peaks(profile: Profile, work: Mapping[str, float]) -> str:
+def passes(profile: Profile) -> str:
+    """What the model FLOPs are of."""
+    return "forward + backward" if profile.trained else "forward only, no backward ran"
+
+
+def peaks(profile: Profile) -> str:
     """`312 TFLOP/s in bfloat16`, with each dtype's share of the work where there are several."""
+    work = model_work(profile)
     total = sum(work.values())
     parts = []
     for dtype, flops in sorted(work.items(), key=lambda item: -item[1]):
@@ -85,7 +88,8 @@ def _time(profile: Profile) -> str:
     return f"{taken}, the median of {len(whole.samples)} {what}s" if len(whole.samples) > 1 else f"{taken}, one {what}"
 
 
-def _repeated(profile: Profile) -> str:
+def repeated(profile: Profile) -> str:
+    """What hardware FLOPs have beside the model's."""
     model, hardware = model_flops(profile), sum(hardware_work(profile).values())
     if hardware == model:
         return "nothing was recomputed"

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 from .. import units
 from ..tree import Node, Profile, Stat
+from .explain import LEFT_OUT, passes, peaks, repeated
 from .tables import modules
-from .utilization import achieved
+from .utilization import achieved, flops_per_token, mfu_causal
 
 
 @dataclass(frozen=True)
@@ -117,13 +118,27 @@ def _speed(profile: Profile) -> list[Fact]:
     model_rate = achieved(profile)
     if model_rate and profile.trained:
         found.append(Fact("Model FLOP/s of the step", model_rate, "FLOP/s", "matrix work, forward and backward"))
-    for label, value in (("MFU", profile.mfu), ("HFU", profile.hfu)):
-        if value is not None:
-            found.append(Fact(label, value, "share"))
+    per_token = flops_per_token(profile)
+    if per_token:
+        found.append(Fact("Model FLOPs per token", per_token, "FLOP", passes(profile)))
+    return found + _utilization(profile)
+
+
+def _utilization(profile: Profile) -> list[Fact]:
+    """Shares of the device's peak, each with its convention."""
+    used, causal, hardware = profile.mfu, mfu_causal(profile), profile.hfu
+    if used is None or causal is None or hardware is None:
+        return []
+    convention = f"of {peaks(profile)}; {passes(profile)}, {LEFT_OUT}"
+    found = [Fact("MFU", used, "share", convention)]
+    if causal != used:
+        found.append(Fact("MFU, causal", causal, "share", "masked half left out"))
+    if profile.trained:
+        found.append(Fact("HFU", hardware, "share", repeated(profile)))
     return found
 
 
 def spread(stat: Stat) -> str:
     """How far repeated runs lay apart."""
     runs = len(stat.samples)
-    return f"median of {runs}, quartiles {stat.spread:.1%} apart" if runs > 1 else ""
+    return f"median of {runs}, mean {units.seconds(stat.mean)}, quartiles {stat.spread:.1%} apart" if runs > 1 else ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import floor
 
 from .. import units
+from ..analysis.explain import why_unknown
 from ..analysis.facts import facts
 from ..caveats import BadFormula, UnknownOps
 from ..tree import Profile
@@ -62,7 +63,10 @@ def coverage_lines(profile: Profile) -> tuple[str, ...]:
 def caveats(profile: Profile) -> tuple[str, ...]:
     """The doubts that the coverage does not already tell."""
     told = (UnknownOps, BadFormula)
-    return tuple(str(caveat) for caveat in profile.caveats if not isinstance(caveat, told))
+    doubts = [str(caveat) for caveat in profile.caveats if not isinstance(caveat, told)]
+    if profile.trained and profile.timing.forward and profile.mfu is None:
+        doubts.append(f"MFU is not known: {why_unknown(profile)}")
+    return tuple(doubts)
 
 
 def caveat_lines(profile: Profile) -> tuple[str, ...]:
