@@ -17,7 +17,7 @@ from ..records import FORWARD, OPTIMIZER, RECOMPUTE, ModuleCall, OpRecord
 from . import internals
 from .facts import MADE_OF_OPS, OpInfo, describe, stored, values_by_name
 from .memory import INPUTS, Live, Saved, held_by
-from .metas import flat, meta, metas, raw, raw_meta, tensors_in
+from .metas import flat, meta, metas, raw, tensors_in
 from .ownership import Ownership, optimizer_steps
 from .place import Place, Places
 from .scope import Call, Site, Sites, module_calls, sites_of
@@ -178,8 +178,8 @@ class Counter(TorchDispatchMode):
     def _note_call(self, site: Site, args: Any, kwargs: Any, output: Any) -> None:
         call = self._calls.get(site)
         if call is None:
-            inputs = [raw_meta(tensor) for tensor in tensors_in((args, kwargs) if kwargs else args)]
-            self._calls[site] = [1, inputs, [raw_meta(tensor) for tensor in tensors_in(output)]]
+            given = raw(tensors_in((args, kwargs) if kwargs else args))
+            self._calls[site] = [1, given, raw(tensors_in(output))]
         else:
             call[0] += 1
 
@@ -251,7 +251,7 @@ class Counter(TorchDispatchMode):
                 self._raw.append((info, part, named, made, facts, row, phase))
         else:
             named = tuple((name, raw(value)) for name, value in kwargs.items()) if kwargs else ()
-            self._raw.append((info, tuple([raw(value) for value in args]), named, raw(output), facts, site, phase))
+            self._raw.append((info, tuple(map(raw, args)), named, raw(output), facts, site, phase))
         if len(self._raw) >= COMPACT_AT:
             self._fold()
 

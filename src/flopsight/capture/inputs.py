@@ -79,13 +79,13 @@ class Run:
         """Where the model's first parameter, or else its first input, is."""
         found: torch.Tensor | None = next(iter(self.model.parameters()), None)
         if found is None:
-            found = next(tensors_in((self.args, self.kwargs or {})), None)
+            found = next(iter(self.tensors), None)
         return found.device if found is not None else torch.device("cpu")
 
     @property
     def tensors(self) -> list[torch.Tensor]:
         """The tensors among the inputs."""
-        return list(tensors_in((self.args, self.kwargs or {})))
+        return tensors_in((self.args, self.kwargs or {}))
 
 
 def make_run(

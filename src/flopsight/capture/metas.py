@@ -22,29 +22,24 @@ DEEPEST = 12
 """How deep inputs and outputs may nest before we stop looking for tensors."""
 
 
-def raw_meta(tensor: Tensor) -> tuple[Any, ...]:
-    """Shape, stride, dtype and device, as they come; sparse tensors have no strides."""
-    try:
-        return (tensor.shape, tensor.stride(), tensor.dtype, tensor.device)
-    except (RuntimeError, NotImplementedError):
-        return (_rows(tensor) if tensor.is_nested else tensor.shape, None, tensor.dtype, tensor.device)
+def raw(value: Any) -> Any:
+    """The same value with every tensor replaced by its raw meta and every list by a tuple."""
+    if type(value) in ATOMS:
+        return value
+    if isinstance(value, Tensor):
+        try:
+            return (value.shape, value.stride(), value.dtype, value.device)
+        except (RuntimeError, NotImplementedError):  # sparse and nested tensors have no strides
+            return (_rows(value) if value.is_nested else value.shape, None, value.dtype, value.device)
+    if isinstance(value, SEQUENCES):
+        return tuple(map(raw, value))
+    return value if value.__hash__ is not None else repr(type(value))
 
 
 def _rows(nested: Tensor) -> torch.Size:
     """The rows of all tensors in a nested one, which is how torch multiplies them; it has no shape of its own."""
     width = nested.size(-1)
     return torch.Size((nested.numel() // width if width else 0, width))
-
-
-def raw(value: Any) -> Any:
-    """The same value with every tensor replaced by its raw meta and every list by a tuple."""
-    if type(value) in ATOMS:
-        return value
-    if isinstance(value, Tensor):
-        return raw_meta(value)
-    if isinstance(value, SEQUENCES):
-        return tuple([raw(item) for item in value])
-    return value if value.__hash__ is not None else repr(type(value))
 
 
 def meta(value: Any) -> Any:
@@ -78,21 +73,27 @@ def flat(value: Any) -> Iterator[Tensor]:
         yield from flat(list(value.values()))
 
 
-def tensors_in(value: Any, depth: int = 0) -> Iterator[Tensor]:
+def tensors_in(value: Any) -> list[Tensor]:
     """Every tensor in a module's inputs or outputs: nested containers, mappings and dataclasses."""
+    found: list[Tensor] = []
+    _gather(value, found, 0)
+    return found
+
+
+def _gather(value: Any, found: list[Tensor], depth: int) -> None:
     if isinstance(value, Tensor):
-        yield value
-    elif depth > DEEPEST:
+        found.append(value)
+    elif type(value) in ATOMS or depth > DEEPEST:
         return
     elif isinstance(value, GROUPS):
         for item in value:
-            yield from tensors_in(item, depth + 1)
+            _gather(item, found, depth + 1)
     elif isinstance(value, Mapping):
         for item in value.values():
-            yield from tensors_in(item, depth + 1)
+            _gather(item, found, depth + 1)
     elif is_dataclass(value) and not isinstance(value, type):
         for f in fields(value):
-            yield from tensors_in(getattr(value, f.name, None), depth + 1)
+            _gather(getattr(value, f.name, None), found, depth + 1)
 
 
 def with_tensors(value: Any, change: Callable[[Tensor], Tensor]) -> Any:
