@@ -27,7 +27,7 @@ from .capture.twin import NoTwinError, twin_of
 from .caveats import Caveat, DirectForward, NoTwin, PutBack, Raised, Scripted, TwinWithoutAutocast
 from .errors import InputError, StateError
 from .formulas import known
-from .hardware.detect import detect
+from .hardware.detect import cpu_name, detect
 from .records import BACKWARD, ModuleRow
 from .tree import Environment, Profile
 
@@ -135,9 +135,11 @@ class Recording:
         """What the profile was built from."""
         return self._finished()[1]
 
-    def with_latencies(self, result: Profile, latencies: Mapping[str, float]) -> Profile:
+    def with_latencies(
+        self, result: Profile, latencies: Mapping[str, float], backward: Mapping[str, float] | None = None
+    ) -> Profile:
         """A profile of this recording with the time of every module."""
-        self.observed.latencies = latencies
+        self.observed.latencies, self.observed.backward_latencies = latencies, backward or {}
         return replace(result, root=build(self.observed)[0])
 
     def _finished(self) -> tuple[Profile, Observed]:
@@ -261,7 +263,7 @@ def environment(run: Run | None) -> Environment:
         torch=torch.__version__,
         python=platform.python_version(),
         device=device.type,
-        device_name=torch.cuda.get_device_name(device) if device.type == "cuda" else platform.machine(),
+        device_name=torch.cuda.get_device_name(device) if device.type == "cuda" else cpu_name(),
         dtype=dtype,
         threads=torch.get_num_threads(),
         made=datetime.now(UTC).isoformat(timespec="seconds"),

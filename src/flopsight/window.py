@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,7 +11,10 @@ import torch
 from torch import nn
 
 from .capture.clock import Clock, Mark, clock_for
+from .capture.devicetime import DeviceTracing
 from .capture.inputs import Run
+from .capture.kernels import with_children
+from .capture.kineto import NoDeviceTrace
 from .capture.phases import ModelCall, PhaseMarks
 from .capture.scope import Site, Sites
 from .capture.timing import Timer
@@ -86,6 +89,8 @@ class StepWindow:
         self._counted: PhaseMarks | None = None
         self._broken = False
         self._timer: Timer | None = None
+        self._tracing: DeviceTracing | None = None
+        self._traced: DeviceTracing | None = None
         self._timed: list[TimedStep] = []
         self._usual: int | None = None
         self._moves: list[str] = []
@@ -124,7 +129,8 @@ class StepWindow:
 
     def abandon(self) -> None:
         """Take everything off and keep nothing of the step under way."""
-        self._stack.close()
+        with suppress(NoDeviceTrace):  # then the step has no kernel times, and `profile` says so
+            self._stack.close()
         self._marks = None
 
     @property
@@ -166,8 +172,18 @@ class StepWindow:
         elif timing and device.type == "cpu":  # on a device the host's marks would say when work is handed over
             self._timer = Timer(self.sites, self._clock.now)
             self._stack.enter_context(self._timer.running())
+        elif timing and len(self._timed_steps) > 1 and self.current == self._timed_steps[-1]:
+            self._trace(device)
         self._stack.enter_context(self._marks.running())
         self._began = self._clock.mark()
+
+    def _trace(self, device: torch.device) -> None:
+        """On a device, the last step of several is traced: its kernels give the time of every module, not of the step."""
+        self._tracing = DeviceTracing(self.sites, device)
+        try:
+            self._stack.enter_context(self._tracing.running(training=True))
+        except NoDeviceTrace:
+            self._tracing = None
 
     def _end(self, *, whole: bool, unlike: str = "") -> None:
         marks, ended = self._marks, self._clock.mark()
@@ -187,6 +203,8 @@ class StepWindow:
         elif counting:
             self._broken = not whole
             self._usual = marks.passive
+        elif whole and self._tracing is not None:
+            self._traced = self._tracing if self._tracing.found.busy else None
         elif whole and marks.bounds is not None:
             self._clock.wait()
             wait, length = self._clock.seconds(self._began, marks.bounds[0]), self._clock.seconds(self._began, ended)
@@ -225,8 +243,17 @@ class StepWindow:
         )
         # One whole step, the median one: its rows add up, which medians by row would not.
         ordered = sorted(self._timed, key=lambda step: step.whole)
+        if self._traced is not None:
+            return self._with_kernels(result, self._traced)
         timer = ordered[(len(ordered) - 1) // 2].timer if ordered else None
         return self._recording.with_latencies(result, timer.sums()) if timer is not None else result
+
+    def _with_kernels(self, result: Profile, traced: DeviceTracing) -> Profile:
+        assert self._recording is not None
+        forward, backward = traced.forward(), traced.backward()
+        timing = replace(result.timing, busy=sum(forward.values()), backward_busy=sum(backward.values()))
+        rows = with_children(forward, ()), with_children(backward, ())
+        return self._recording.with_latencies(replace(result, timing=timing), *rows)
 
     def _doubts(self, seen: Profile, counted: PhaseMarks) -> Iterator[Caveat]:
         first = self.steps[0]
@@ -241,7 +268,7 @@ class StepWindow:
             yield ShapesChanged(first, changed)
         if not self._timed:
             yield CountedLive("the loop ended before a step could be timed by itself")
-        elif all(step.timer is None for step in self._timed):
+        elif self._traced is None and all(step.timer is None for step in self._timed):
             yield NotSplit()
         if any(call.compiled for call in counted.calls):
             yield CountedEager(first)

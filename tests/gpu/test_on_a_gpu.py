@@ -132,6 +132,24 @@ def test_the_one_shot_profiler_times_the_whole_and_says_so():
     assert any(type(c).__name__ == "NotSplit" for c in profiler.profile.caveats)
 
 
+def test_a_window_of_steps_traces_its_last_for_the_time_of_every_module():
+    model = nn.Sequential(Two(), Two()).cuda()
+    optimizer = torch.optim.AdamW(model.parameters())
+    with flopsight.step_profiler(model, optimizer, steps=range(1, 5)) as prof:
+        for _ in range(6):
+            optimizer.zero_grad()
+            model(rows()).sum().backward()
+            optimizer.step()
+            prof.step()
+    profile = prof.profile
+
+    assert len(profile.timing.step.samples) == 2  # steps 2 and 3: step 1 was counted, step 4 traced
+    assert profile["0.a"].latency > 0
+    assert profile["0.a"].backward_latency > 0
+    assert profile["0"].latency + profile["1"].latency <= profile.root.latency * 1.001
+    assert not any(type(c).__name__ == "NotSplit" for c in profile.caveats)
+
+
 def test_saved_bytes_are_what_the_allocator_keeps():
     model = nn.Sequential(*(Two() for _ in range(4))).cuda()
     x = torch.randn(4096, D, device="cuda")

@@ -13,13 +13,14 @@ from ..records import BACKWARD, FORWARD, RECOMPUTE
 from .kernels import DeviceTime, Marks, TraceEvent, place_kernels
 from .kineto import device_trace
 from .ownership import optimizer_steps
+from .scope import Sites
 from .timing import Timer
 
 
 class DeviceTracing:
     """Traces what runs inside `running()`; `found` and its rows are there afterwards."""
 
-    def __init__(self, model: nn.Module, device: torch.device) -> None:
+    def __init__(self, model: nn.Module | Sites, device: torch.device) -> None:
         self.found = DeviceTime()
         self.marks = Marks({})
         self.events: list[TraceEvent] = []
