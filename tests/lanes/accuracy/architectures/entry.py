@@ -1,0 +1,30 @@
+"""One architecture of the sweep: a way to build it with inputs, and the reasons for which its twin may differ."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from reasons import Reason
+from torch import nn
+
+
+class Example(NamedTuple):
+    """A model and what it is called with."""
+
+    model: nn.Module
+    args: tuple[Any, ...] = ()
+    kwargs: Mapping[str, Any] = {}
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """One row of the sweep."""
+
+    name: str
+    library: str
+    build: Callable[[], Example]
+    reasons: tuple[Reason, ...] = ()
+    pooled: str = ""
+    """A module whose submodules share its work by data: their rows are compared as one."""
+    fused_inference: bool = False
+    """Whether it has no twin when nothing is trained, because torch then runs a layer as one op."""

@@ -1,0 +1,62 @@
+"""Why FLOPs or bytes may differ between a model and its meta twin; MACs never do."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Reason:
+    """A difference between devices that is understood: where it shows, and in which columns."""
+
+    name: str
+    text: str
+    columns: tuple[str, ...] = ("bytes",)
+    ops: tuple[str, ...] = ()
+    """The ops it may touch; any, where none is named."""
+    modules: tuple[str, ...] = ()
+    """The kinds of modules it may touch; any, where none is named."""
+
+    certain: bool = True
+    """Whether it shows whenever it is stated; a router may happen to be balanced."""
+
+    def covers(self, column: str, module: str, op: str) -> bool:
+        """Whether a difference is of this kind."""
+        return (
+            column in self.columns and (not self.ops or op in self.ops) and (not self.modules or module in self.modules)
+        )
+
+
+WORKSPACE = Reason(
+    "workspace",
+    "oneDNN's LSTM keeps a workspace whose size only oneDNN knows",
+    ops=("aten.mkldnn_rnn_layer", "aten.mkldnn_rnn_layer_backward"),
+)
+WHOLE_SEQUENCE = Reason(
+    "whole sequence",
+    "torch multiplies the input of a GRU, an RNN, or a packed or projected LSTM by its weights in one product on the "
+    "CPU and step by step elsewhere: the same MACs, but more sums of gradients",
+    columns=("flops", "bytes"),
+    modules=("GRU", "LSTM", "RNN"),
+)
+GROUP_NORM = Reason(
+    "group norm",
+    "on the CPU, the backward of a group norm keeps channels last; for other devices autograd copies, and what reads "
+    "the gradient copies back",
+    ops=("aten.clone",),
+    modules=("GroupNorm", "Linear"),
+)
+EMBEDDING_BAG = Reason(
+    "embedding bag",
+    "the CPU's embedding_bag returns indices of maxima that a mean does not need",
+    ops=("aten._embedding_bag", "aten._embedding_bag_backward"),
+)
+NUMPY = Reason(
+    "numpy",
+    "torch.tensor copies a numpy array once more when the result stays on the CPU",
+    ops=("aten._to_copy",),
+)
+ROUTING = Reason(
+    "routing",
+    "the twin's router is balanced, the real one's is not: as many tokens in all, other tensors for each expert",
+    columns=("flops", "bytes"),
+    certain=False,
+)
