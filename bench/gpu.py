@@ -24,6 +24,7 @@ from flopsight.capture.latency import traced_pass
 
 BF16 = torch.bfloat16
 SHOTS = 20
+PROFILES = 5
 
 
 def bert_large():
@@ -100,11 +101,14 @@ def latency():
             forward = partial(model, **kwargs)
             for _ in range(5):
                 forward()
-            before = [wall(forward) for _ in range(10)]
-            begin = time.perf_counter()
-            profile = flopsight.profile(model, kwargs=kwargs, repeats=10)
-            cost = time.perf_counter() - begin
-            truth = median(before + [wall(forward) for _ in range(10)])
+            ratios, costs = [], []
+            for _ in range(PROFILES):
+                before = [wall(forward) for _ in range(10)]
+                begin = time.perf_counter()
+                profile = flopsight.profile(model, kwargs=kwargs, repeats=10)
+                costs.append(time.perf_counter() - begin)
+                truth = median(before + [wall(forward) for _ in range(10)])
+                ratios.append(profile.latency / truth)
             shots, beside = [], []
             for _ in range(SHOTS):
                 profiler = flopsight.FlopsProfiler(model)
@@ -117,8 +121,8 @@ def latency():
         placed = sum(device.by_row.values()) / device.busy
         budget = 15 * truth + 20 * truth + 5
         print(
-            f"{name:22} {truth * 1e3:9.2f} {profile.latency / truth:8.3f} {median(shots) / median(beside):9.3f} "
-            f"{placed:13.5f} {len(device.unplaced):9d} {cost:6.1f} s of {budget:5.1f}"
+            f"{name:22} {truth * 1e3:9.2f} {median(ratios):8.3f} {median(shots) / median(beside):9.3f} "
+            f"{placed:13.5f} {len(device.unplaced):9d} {max(costs):6.1f} s of {budget:5.1f}"
         )
         del model, kwargs, forward, profiler, profile
         gc.collect()

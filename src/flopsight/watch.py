@@ -8,7 +8,7 @@ while it runs, and its latency is marked as too high.
 from __future__ import annotations
 
 import threading
-from contextlib import ExitStack, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -20,7 +20,7 @@ from .capture.clock import Clock, clock_for, pausing
 from .capture.dispatch import Counter
 from .capture.inputs import Run
 from .capture.metas import with_tensors
-from .capture.scope import Call, module_calls, unpatched
+from .capture.scope import Call, module_calls, unpatched, unpatched_if_alone
 from .capture.timing import Timer
 from .capture.twin import NoTwinError, make_twin, on_meta
 from .caveats import Caveat, CompiledWhole, CountedLive, Note, NotSplit, TwinWithoutAutocast
@@ -130,11 +130,17 @@ class Watch:
         try:
             if not counted:
                 return self._count_live(call, module, args, kwargs)
-            with unpatched() if self._given.compiled else nullcontext():
+            with self._aside():
                 return call(module, *args, **kwargs)
         finally:
             self._clock.wait()
             self._seconds += self._clock.now() - begin
+
+    def _aside(self) -> AbstractContextManager[None]:
+        """Out of the way of a call that is timed as a whole."""
+        if self._given.compiled:
+            return unpatched()
+        return unpatched_if_alone() if self._whole else nullcontext()
 
     def _count_on_twin(self, path: str, args: Any, kwargs: Any) -> bool:
         """Count the call that is about to happen; False where it has to be counted while it happens."""

@@ -135,22 +135,31 @@ def unseen() -> Iterator[None]:
             patch.install()
 
 
-@contextmanager
-def unpatched() -> Iterator[None]:
+def unpatched() -> AbstractContextManager[None]:
     """Module calls as torch has them: what torch.compile makes inside the block does not depend on anybody watching.
 
     Where compiled code runs as plain Python, nothing is made, and those who watch go on.
     """
+    return _suspended(lambda _patch: not internals.runs_eager())
+
+
+def unpatched_if_alone() -> AbstractContextManager[None]:
+    """Module calls as torch has them, if only one watches: it has what it wants, and need not slow the rest."""
+    return _suspended(lambda patch: len(patch.wrappers) == 1)
+
+
+@contextmanager
+def _suspended(when: Callable[[_Patch], bool]) -> Iterator[None]:
     patch = _patch(nn.Module, "__call__")
-    compiles = not internals.runs_eager()
     with _lock:
-        patch.suspended += compiles
+        suspends = when(patch)
+        patch.suspended += suspends
         patch.install()
     try:
         yield
     finally:
         with _lock:
-            patch.suspended -= compiles
+            patch.suspended -= suspends
             patch.install()
 
 
@@ -181,7 +190,7 @@ class Sites:
         self.outside = Site(OUTSIDE)
         self.roots: dict[str, nn.Module] = {}
         self.owners: dict[int, Site] = {}
-        self.on_root: Callable[[nn.Module], None] = lambda _root: None
+        self.on_root: Callable[[nn.Module], None] | None = None
         """Called with every root that is found while watching."""
         self._admits = admits
         self._rows: dict[int, list[Site]] = {}
@@ -245,7 +254,8 @@ class Sites:
 
     def _add_root(self, module: nn.Module) -> None:
         """A single root is the profile's root; from the second on, roots go by their class names below a common one."""
-        self.on_root(module)
+        if self.on_root is not None:
+            self.on_root(module)
         if not self.roots:
             self._add("", module)
             return
