@@ -1,5 +1,8 @@
 """A compiled model compiles as it would without us: once, whole, and whenever its time comes."""
 
+import subprocess
+import sys
+
 import pytest
 import torch
 from toys import MACS, Net, graph_count
@@ -127,3 +130,38 @@ def test_a_layer_compiled_alone_still_compiles_afterwards():
 
     assert len(graphs) == 1
     assert profile.macs == MACS
+
+
+FRESH = """
+import sys
+import torch
+import flopsight
+
+graphs, made = [], {}
+
+def backend(graph, _inputs):
+    graphs.append(graph)
+    return graph.forward
+
+class Late(torch.nn.Module):
+    def forward(self, x):
+        if late and not made:
+            made["f"] = torch.compile(lambda t: t.sin() @ t.T, backend=backend)
+        return made["f"](x) if late else x.sin() @ x.T
+
+late = False
+plain = flopsight.count(Late(), (torch.ones(4, 8),))
+print("torch._dynamo" in sys.modules)
+late = True
+model = Late()
+profile = flopsight.count(model, (torch.ones(4, 8),))
+print(profile.macs == plain.macs == 4 * 8 * 4, len(graphs))
+model(torch.ones(4, 8))
+print(len(graphs))
+"""
+
+
+def test_counting_does_not_import_the_compiler_and_holds_it_back_when_somebody_else_does():
+    done = subprocess.run([sys.executable, "-c", FRESH], capture_output=True, text=True, check=True)
+
+    assert done.stdout.split("\n")[:3] == ["False", "True 0", "1"]

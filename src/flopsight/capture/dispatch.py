@@ -20,7 +20,7 @@ from .memory import INPUTS, Live, Saved, held_by
 from .metas import flat, meta, metas, raw, tensors_in
 from .ownership import Ownership, optimizer_steps
 from .place import Place, Places
-from .scope import Call, Site, Sites, module_calls, sites_of
+from .scope import Call, Site, Sites, eager, module_calls, sites_of
 
 COMPACT_AT = 50_000
 """Raw entries are folded into counts when this many have gathered, so that long runs stay small."""
@@ -79,7 +79,7 @@ class Counter(TorchDispatchMode):
         """Begin to watch. Entered again while an op runs, it looks inside that op."""
         self._depth += 1
         if self._depth == 1:
-            self._stack.enter_context(internals.eager_stance())
+            self._stack.enter_context(eager())
             self._stack.enter_context(module_calls(self.watch))
             self._stack.enter_context(optimizer_steps(self._begin_step, self._end_step))
             if self.saved is not None:

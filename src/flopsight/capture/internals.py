@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from threading import Lock
@@ -169,14 +170,21 @@ class _EagerStance:
     def __enter__(self) -> None:
         with self._lock:
             self._users += 1
-            if self._users == 1:
+        if compiler_imported():
+            self.hold_back()
+
+    def hold_back(self) -> None:
+        """Set the stance, which imports the compiler."""
+        with self._lock:
+            if self._users and self._stance is None:
                 self._stance = torch.compiler.set_stance("force_eager")
 
     def __exit__(self, *_problem: object) -> None:
         with self._lock:
             self._users -= 1
-            if not self._users:
+            if not self._users and self._stance is not None:
                 self._stance.__exit__(None, None, None)
+                self._stance = None
 
 
 _eager = _EagerStance()
@@ -187,9 +195,19 @@ def hold_stream(seconds: float) -> None:
     torch.cuda._sleep(int(seconds * 2e9))
 
 
+def compiler_imported() -> bool:
+    """Whether anything can have been compiled yet."""
+    return "torch._dynamo" in sys.modules
+
+
 def eager_stance() -> AbstractContextManager[None]:
-    """A context in which compiled code runs as plain Python; what is compiled stays compiled."""
+    """A context in which code that is compiled already runs as plain Python."""
     return _eager
+
+
+def hold_back_compiler() -> None:
+    """Inside that context, let what is compiled from now on run as plain Python too."""
+    _eager.hold_back()
 
 
 def runs_eager() -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 from weakref import WeakSet
 
@@ -161,6 +161,25 @@ def _suspended(when: Callable[[_Patch], bool]) -> Iterator[None]:
         with _lock:
             patch.suspended -= suspends
             patch.install()
+
+
+@contextmanager
+def eager() -> Iterator[None]:
+    """Compiled code runs as plain Python inside the block; what is compiled stays compiled.
+
+    Importing the compiler takes a second, so where nobody has, that waits until somebody compiles.
+    """
+
+    def held_back(compile_: Call) -> Call:
+        def compiled_late(*args: Any, **kwargs: Any) -> Any:
+            internals.hold_back_compiler()
+            return compile_(*args, **kwargs)
+
+        return compiled_late
+
+    imported = internals.compiler_imported()
+    with internals.eager_stance(), nullcontext() if imported else wrapped(torch, "compile", held_back):
+        yield
 
 
 class Site:
