@@ -30,6 +30,7 @@ def nodes(draw, children=()):
         "", draw(st.sampled_from(["Linear", "Block"])), *_named(draw, children), params=draw(parameters), calls=draw(st.integers(0, 2)),
         macs=draw(small), flops=draw(st.integers(10, 20)), backward=draw(costs), recompute=draw(costs), optimizer=draw(costs),
         latency=draw(times), saved=draw(small), ops=tuple(draw(ops)), backward_latency=draw(times), allocated_bytes=draw(st.none() | small),
+        own_peak_bytes=draw(small),
     )  # fmt: skip
 
 

@@ -163,6 +163,8 @@ def finished(counter: Counter, options: Options) -> tuple[Profile, Observed]:
         saved_bytes={site.path: size for site, size in saved.items()},
         allocated_bytes={site.path: size for site, size in counter.grown.items()},
     )
+    peak, at_peak, makers = counter.live.peak() if counter.live is not None else (None, {}, {})
+    seen.peak_bytes = {site.path: size for site, size in makers.items()}
     if options.ignored is not None:
         seen.ignored = options.ignored
     root, coverage, caveats = build(seen)
@@ -178,11 +180,10 @@ def finished(counter: Counter, options: Options) -> tuple[Profile, Observed]:
         caveats=tuple(doubts),
         environment=environment(run),
         trained=any(record.phase == BACKWARD for record in seen.records),
+        peak_bytes=peak,
+        at_peak=at_peak,
         peak_flops=detect(run.device).peak_flops() if run is not None and run.device.type != "meta" else {},
     )
-    if counter.live is not None:
-        peak, kinds, _ = counter.live.peak()
-        result = replace(result, peak_bytes=peak, at_peak=kinds)
     if run is not None:
         result = replace(result, batch_size=batch_size_of(run), tokens=tokens_of(run))
     return result, seen

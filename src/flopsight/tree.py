@@ -134,6 +134,8 @@ class Node:
     """Storages that this module itself saved for backward; each storage is counted once, for the first who saved it."""
     allocated_bytes: int | None = None
     """Growth of allocated memory during the module's forward, the seeds' AProfiler figure."""
+    own_peak_bytes: int = 0
+    """Bytes alive at the peak of the step that ops of this module itself had made."""
     ops: tuple[OpRow, ...] = ()
     extra_repr: str = ""
     ignored: bool = False
@@ -218,6 +220,11 @@ class Node:
     def activation_bytes(self) -> int:
         """Bytes saved for backward in the subtree."""
         return self.own_activation_bytes + sum(child.activation_bytes for child in self.children)
+
+    @cached_property
+    def peak_bytes(self) -> int:
+        """Bytes alive at the peak of the step that ops of the subtree had made; parameters were there before."""
+        return self.own_peak_bytes + sum(child.peak_bytes for child in self.children)
 
     @property
     def compulsory_bytes(self) -> int:

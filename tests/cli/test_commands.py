@@ -164,7 +164,7 @@ def test_strict_fails_after_showing_what_it_could_not_count(flops, no_formula):
 # --- show, ops, diff, check, device, demo
 
 
-@pytest.mark.parametrize("format", ["tree", "table", "deepspeed", "tids", "aprofiler", "markdown", "csv", "json"])
+@pytest.mark.parametrize("format", ["tree", "table", "memory", "deepspeed", "tids", "aprofiler", "markdown", "csv", "json"])
 def test_show_draws_every_format(flops, saved, format):
     done = flops("show", saved, "-f", format)
 

@@ -55,7 +55,7 @@ def test_names_with_brackets_are_no_markup():
     assert "[red]x[/red]: K" in shown(profile, colour=False)
 
 
-@pytest.mark.parametrize("format", sorted(set(RENDERERS) - {"tree", "table", "trace"}))
+@pytest.mark.parametrize("format", sorted(set(RENDERERS) - {"tree", "table", "memory", "trace"}))
 def test_formats_for_other_programs_reach_the_terminal_unchanged(format):
     profile = lenet()
 

@@ -16,6 +16,7 @@ PROFILES = {"lenet": lenet, "stack": stack, "oddities": oddities}
 OPTIONS = {
     "tree": {"width": 120},
     "table": {"width": 120},
+    "memory": {"width": 120},
     "aprofiler": {"top_modules": 2},
     "deepspeed": {"top_modules": 3},
 }
@@ -23,7 +24,7 @@ SCALE = {"": 1, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 
 
 @pytest.mark.parametrize("name", PROFILES)
-@pytest.mark.parametrize("format", ["tree", "table", "deepspeed", "tids", "aprofiler", "markdown", "csv"])
+@pytest.mark.parametrize("format", ["tree", "table", "memory", "deepspeed", "tids", "aprofiler", "markdown", "csv"])
 def test_the_page_is_as_it_was_blessed(name, format, bless):
     profile = PROFILES[name]()
     text = render(profile, format, **OPTIONS.get(format, {}))

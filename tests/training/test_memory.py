@@ -1,5 +1,7 @@
 """Memory of a training step by module: parameters, gradients, optimizer state, saved activations, and the peak."""
 
+import re
+
 import pytest
 import torch
 from torch import nn
@@ -184,3 +186,43 @@ def test_before_anything_is_allocated_a_model_on_meta_tells_its_memory():
     assert profile.at_peak == alive.at_peak
     assert profile.root.optimizer_bytes == 2 * (UP + DOWN) + 2 * FLOAT
     assert profile.activation_bytes == INNER
+
+
+@ON
+def test_every_module_has_its_part_of_what_was_alive_at_the_peak(on):
+    model = perceptron()
+
+    profile = train(model, torch.randn(ROWS, INTO), optimizer=torch.optim.AdamW(model.parameters()), on=on)
+
+    # At ReLU's backward: ReLU holds its output and makes a gradient; the last layer made the output of the model, its
+    # weight's gradient and the gradient that comes in. Parameters, inputs and state were there before.
+    assert profile["0"].peak_bytes == 0
+    assert profile["1"].peak_bytes == 2 * INNER
+    assert profile["2"].peak_bytes == OUTPUT + DOWN + INNER
+    made = sum(profile.at_peak[kind] for kind in ("activations", "gradients", "temporaries"))
+    assert profile.root.peak_bytes == made
+
+
+def test_the_view_of_memory_shows_every_figure_of_every_module():
+    model = perceptron()
+    profile = train(model, torch.randn(ROWS, INTO), optimizer=torch.optim.AdamW(model.parameters()))
+
+    header, _, root, *modules = profile.render("memory", width=200).split("\n\n")[1].splitlines()
+
+    assert header.split() == ["module", "params", "gradients", "optimizer", "saved", "allocated", "at", "peak"]
+    assert root.split("  ")[0] == "Sequential"
+    last = re.split(r" {2,}", modules[2].strip())
+    assert last == ["2: Linear", "512 B", "512 B", "1.03 kB", "0 B", "1.02 kB", "9.73 kB"]
+    text = profile.render("memory", width=200)
+    assert re.search(
+        r"Peak memory 32.8 kB, of which\n +temporaries +17.4 kB  53.1%\n +activations +8.19 kB  25.0%", text
+    )
+
+
+def test_the_view_of_memory_without_training_has_neither_gradients_nor_state():
+    with torch.no_grad():
+        profile = flopsight.count(perceptron(), (torch.randn(ROWS, INTO),), on="meta")
+
+    header = profile.render("memory", width=200).split("\n\n")[1].splitlines()[0]
+
+    assert header.split() == ["module", "params", "allocated", "at", "peak"]

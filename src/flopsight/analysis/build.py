@@ -31,6 +31,7 @@ class Observed:
     host_latencies: Mapping[str, float] = field(default_factory=dict)
     saved_bytes: Mapping[str, int] = field(default_factory=dict)
     allocated_bytes: Mapping[str, int] = field(default_factory=dict)
+    peak_bytes: Mapping[str, int] = field(default_factory=dict)
     ignored: Callable[[ModuleRow], bool] = lambda _row: False
 
 
@@ -66,6 +67,7 @@ def build(seen: Observed) -> tuple[Node, Coverage, tuple[Caveat, ...]]:
             host_latency=seen.host_latencies.get(row.path),
             own_activation_bytes=0 if ignored else seen.saved_bytes.get(row.path, 0),
             allocated_bytes=seen.allocated_bytes.get(row.path),
+            own_peak_bytes=0 if ignored else seen.peak_bytes.get(row.path, 0),
             ops=() if ignored else ledger.rows(row.path),
             extra_repr=row.extra_repr,
             ignored=ignored,

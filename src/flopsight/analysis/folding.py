@@ -90,6 +90,7 @@ def _merged(nodes: Sequence[Node], name: str, parent: str) -> Group:
         latency=together(node.latency for node in nodes),
         backward_latency=together(node.backward_latency for node in nodes),
         own_activation_bytes=sum(node.own_activation_bytes for node in nodes),
+        own_peak_bytes=sum(node.own_peak_bytes for node in nodes),
         allocated_bytes=_whole(together(node.allocated_bytes for node in nodes)),
         ops=merged_ops(row for node in nodes for row in node.ops),
         times=sum(times(node) for node in nodes),

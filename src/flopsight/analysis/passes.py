@@ -79,6 +79,7 @@ def closed(node: Node) -> Node:
         parameters=node.distinct_parameters,
         calls=node.calls or int(node.called),
         own_activation_bytes=node.activation_bytes,
+        own_peak_bytes=node.peak_bytes,
         ops=merged_ops(row for each in node.walk() for row in each.ops),
         hidden=_size(node) - 1,
     )
@@ -157,6 +158,7 @@ def _rest(parent: Node, nodes: list[Node]) -> Node:
         latency=together(node.latency for node in shut),
         backward_latency=together(node.backward_latency for node in shut),
         own_activation_bytes=sum(node.own_activation_bytes for node in shut),
+        own_peak_bytes=sum(node.own_peak_bytes for node in shut),
         ops=merged_ops(row for node in shut for row in node.ops),
         times=len(nodes),
         hidden=sum(_size(node) for node in nodes),

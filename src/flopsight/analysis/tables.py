@@ -145,6 +145,7 @@ def records(profile: Profile) -> list[dict[str, str | int | float | bool | None]
             "backward_macs": node.backward.macs, "backward_flops": node.backward.flops, "recompute_flops": node.recompute.flops,
             "optimizer_flops": node.optimizer.flops, "own_macs": node.own.macs, "own_flops": node.own.flops,
             "own_bytes": node.own.bytes, "activation_bytes": node.activation_bytes, "allocated_bytes": node.allocated_bytes,
+            "grad_bytes": node.grad_bytes, "optimizer_bytes": node.optimizer_bytes, "peak_bytes": node.peak_bytes,
             "latency": node.latency, "backward_latency": node.backward_latency,
             "input_shapes": str([list(shape) for shape in node.input_shapes]),
             "output_shapes": str([list(shape) for shape in node.output_shapes]),

@@ -246,6 +246,6 @@ class Live:
         for birth, change in events[:at]:
             kinds[self._labels.get(birth, TEMPORARIES)] += change
             site = self._births[birth][0]
-            if site is not None:
+            if site is not None and birth not in state:
                 rows[site] += change
         return highest, {kind: size for kind, size in kinds.items() if size}, +rows

@@ -20,7 +20,7 @@ Train = Annotated[bool, typer.Option("--train", help="A training step: forward, 
 Meta = Annotated[bool, typer.Option("--meta", help="Count without memory or kernels: the model is built on meta.")]
 ProfileFile = Annotated[Path, typer.Argument(metavar="PROFILE", help="A profile saved as JSON.", show_default=False)]
 Format = Annotated[
-    str, typer.Option("-f", "--format", help="How to print: tree, table, deepspeed, tids, aprofiler, ...")
+    str, typer.Option("-f", "--format", help="How to print: tree, table, memory, deepspeed, tids, aprofiler, ...")
 ]
 Output = Annotated[
     Path | None,

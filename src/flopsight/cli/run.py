@@ -42,7 +42,7 @@ def run(
     ] = None,
     output: Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE", help="Where to save the profile: a .json file.")] = None,
     format: Annotated[
-        str | None, typer.Option("-f", "--format", help="How to print: tree, table, deepspeed, tids, aprofiler, ...")
+        str | None, typer.Option("-f", "--format", help="How to print: tree, table, memory, deepspeed, tids, aprofiler, ...")
     ] = None,
 ) -> int:  # fmt: skip
     """Run a script and profile one of its steps. The script's output and exit code are its own; ours goes to stderr."""

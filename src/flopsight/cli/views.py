@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 TOP = {
     "tree": "max_rows",
     "table": "max_rows",
+    "memory": "max_rows",
     "markdown": "max_rows",
     "deepspeed": "top_modules",
     "aprofiler": "top_modules",

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 RENDERERS = {
     "tree": "render.tree:render",
     "table": "render.table:render",
+    "memory": "render.memory:render",
     "deepspeed": "render.deepspeed:render",
     "tids": "render.tids:render",
     "aprofiler": "render.aprofiler:render",

@@ -15,7 +15,7 @@ from . import render
 from .page import Grid, Heading, Page
 from .plain import plain, wrapped
 
-PAGES = ("tree", "table")
+PAGES = ("tree", "table", "memory")
 """The formats that have a page; the others are text for other programs and stay as they are."""
 MOST_RICH_ROWS = 500
 """Above this many rows a rich table takes seconds, and plain text none."""
