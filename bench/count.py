@@ -7,17 +7,13 @@ import argparse
 import gc
 from collections.abc import Callable
 from statistics import median
-from time import perf_counter, process_time
+from time import process_time
 
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 import flopsight
 from flopsight import zoo
-
-QUIET = 1.15
-"""Wall over processor time above which somebody else was running."""
-FEWEST = 3
 
 
 def main() -> None:
@@ -73,30 +69,24 @@ def on_meta(name: str, batch: int, rounds: int) -> None:
         times = interleaved(kinds, rounds)
     share = times["count"] / times["forward"]
     print(f"\n{name}, batch {batch}: {times['forward']:.2f} s a forward on this machine's single thread")
-    print(f"  {'flopsight.count(on=' + chr(34) + 'meta' + chr(34) + ')':<34}{times['count'] * 1e3:>6.0f} ms, "
-          f"{share:.1%} of it  at most 5%")  # fmt: skip
+    print(f"  flopsight.count(on='meta'): {times['count'] * 1e3:.0f} ms, {share:.1%} of it  at most 5%")
 
 
 def interleaved(kinds: dict[str, Callable[[], object]], rounds: int) -> dict[str, float]:
-    """The median time of each kind; they take turns, so that a change of the machine's pace meets all alike."""
-    times: dict[str, list[tuple[float, float]]] = {name: [] for name in kinds}
+    """The median time of each kind; they take turns, so that a change of the machine's pace meets all alike.
+
+    Time is the processor's: everything here runs on one thread, and others on the machine shall not count.
+    """
+    times: dict[str, list[float]] = {name: [] for name in kinds}
     for run in kinds.values():
         run()
-    gc.collect()
-    gc.disable()
     for _ in range(rounds):
         for name, run in kinds.items():
-            begin, busy = perf_counter(), process_time()
+            gc.collect()
+            begin = process_time()
             run()
-            times[name].append((perf_counter() - begin, process_time() - busy))
-    gc.enable()
-    return {name: median(undisturbed(taken)) for name, taken in times.items()}
-
-
-def undisturbed(taken: list[tuple[float, float]]) -> list[float]:
-    """The times during which the process had its processor to itself; all of them, where there are too few."""
-    quiet = [wall for wall, busy in taken if wall <= QUIET * busy]
-    return quiet if len(quiet) >= FEWEST else [wall for wall, _ in taken]
+            times[name].append(process_time() - begin)
+    return {name: median(taken) for name, taken in times.items()}
 
 
 if __name__ == "__main__":

@@ -49,7 +49,7 @@ class TensorMeta:
     @property
     def nbytes(self) -> int:
         """Bytes that reading the tensor touches: an expanded dimension is read once."""
-        if self.stride is None:
+        if self.stride is None or 0 not in self.stride:
             return self.numel * self.itemsize
         return prod(n for n, step in zip(self.shape, self.stride, strict=True) if step or not n) * self.itemsize
 
