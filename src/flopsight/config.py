@@ -15,6 +15,8 @@ from .records import PHASES
 
 BLOCK = "flops_profiler"
 OUR_BLOCK = "flopsight"
+PROJECT_TABLES = ("tool", "project", "build-system")
+"""What a `pyproject.toml` is known by."""
 
 
 @dataclass(frozen=True)
@@ -111,9 +113,9 @@ def _block(page: Any) -> tuple[Any, str]:
         for name in (BLOCK, OUR_BLOCK):
             if name in page:
                 return page[name], name
-        tools = page.get("tool")
-        if isinstance(tools, Mapping):
-            return tools.get(OUR_BLOCK, {}), f"tool.{OUR_BLOCK}"
+        if any(table in page for table in PROJECT_TABLES):
+            tools = page.get("tool", {})
+            return tools.get(OUR_BLOCK, {}) if isinstance(tools, Mapping) else {}, f"tool.{OUR_BLOCK}"
     return page, ""
 
 

@@ -6,12 +6,13 @@ import threading
 from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any
+from weakref import ref
 
 import torch
 from torch import nn
 
 from ..capture import internals
-from ..capture.scope import Call, calls_of, module_calls, unpatched, wrapped
+from ..capture.scope import Call, calls_of, compiled_from, module_calls, unpatched, wrapped
 
 Around = Callable[[Callable[[], Any]], Any]
 
@@ -24,7 +25,8 @@ class FirstModel:
     """
 
     def __init__(self, admits: Callable[[nn.Module], bool], around: Around) -> None:
-        self.model: nn.Module | None = None
+        self.name = ""
+        """The class of the model, once it is found."""
         self.passed_by: dict[str, None] = {}
         """Classes that were called from outside every other module and not admitted."""
         self._admits = admits
@@ -32,6 +34,7 @@ class FirstModel:
         self._stack = ExitStack()
         self._thread = 0
         self._inside = False
+        self._model: ref[nn.Module] | None = None  # weak: nobody's memory is held for our sake
 
     def watch(self) -> None:
         """Begin to look for the model."""
@@ -45,12 +48,12 @@ class FirstModel:
 
     def _find(self, plain: Call) -> Call:
         def finding(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
-            if self._inside or self.model is not None or threading.get_ident() != self._thread:
+            if self._inside or self._model is not None or threading.get_ident() != self._thread:
                 return plain(module, *args, **kwargs)
-            if not self._admits(module):
+            if not self._admits(compiled_from(module)):
                 self.passed_by.setdefault(type(module).__name__)
                 return plain(module, *args, **kwargs)
-            self.model = module
+            self._model, self.name = ref(module), type(compiled_from(module)).__name__
             self._stack.close()
             self._stack.enter_context(calls_of(type(module), self._count))
             return module(*args, **kwargs)
@@ -59,7 +62,8 @@ class FirstModel:
 
     def _count(self, plain: Call) -> Call:
         def counted(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
-            if module is not self.model or self._inside or internals.graph_task() != -1:
+            found = self._model
+            if self._inside or found is None or found() is not module or internals.graph_task() != -1:
                 return plain(module, *args, **kwargs)
             self._inside = True
             try:

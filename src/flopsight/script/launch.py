@@ -6,8 +6,10 @@ import builtins
 import importlib.util
 import os
 import sys
-from collections.abc import Sequence
+import zipfile
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from pathlib import Path
 from types import CodeType, ModuleType
@@ -49,10 +51,10 @@ class Ending:
 
 def launch(target: Target) -> Ending:
     """Run the target to its end. What it raises is shown as `python` shows it, without our frames."""
-    code, main = _load(target)
+    compiled, main = _load(target)
     sys.modules["__main__"] = main
     try:
-        exec(code, vars(main))  # noqa: S102 - running the user's script is what we are asked to do
+        exec(compiled(), vars(main))  # noqa: S102 - running the user's script is what we are asked to do
     except SystemExit as problem:
         return Ending(_exit_code(problem))
     except BaseException as problem:
@@ -69,33 +71,27 @@ def _exit_code(problem: SystemExit) -> int:
     return 1
 
 
-def _load(target: Target) -> tuple[CodeType, ModuleType]:
-    """The code and the `__main__` that it runs in; argv and search path are the script's from here on."""
+def _load(target: Target) -> tuple[Callable[[], CodeType], ModuleType]:
+    """How to compile the target, and the `__main__` that it runs in; argv and search path are its own from here on."""
     if target.is_module:
         _search_first(str(Path.cwd()))
         spec = _module_spec(target.name)
-        code, main = _code_of(spec), _main(spec.origin, spec)
         sys.argv = [str(spec.origin), *target.args]
-        return code, main
-    path = Path(target.name)
-    if not path.exists():
-        raise InputError(f"There is no script {path}.")
+        return partial(_code_of, spec), _main(spec.origin, spec)
+    path = os.path.join(Path.cwd(), target.name)  # noqa: PTH118 - `python` keeps the dots that pathlib takes out
+    if not Path(path).exists():
+        raise InputError(f"There is no script {target.name}.")
     sys.argv = [target.name, *target.args]
-    if path.is_file() and not _is_archive(path):
-        _search_first(str(path.resolve().parent))
-        loader = SourceFileLoader("__main__", str(path.absolute()))
-        return loader.source_to_code(loader.get_data(loader.path), loader.path), _main(loader.path, loader=loader)
-    _search_first(target.name)
-    found = PathFinder.find_spec("__main__", [target.name])
+    if Path(path).is_file() and not zipfile.is_zipfile(path):
+        _search_first(str(Path(path).resolve().parent))
+        loader = SourceFileLoader("__main__", path)
+        source = loader.get_data(path)
+        return lambda: compile(source, path, "exec", dont_inherit=True), _main(path, loader=loader)
+    _search_first(path)
+    found = PathFinder.find_spec("__main__", [path])
     if found is None:
-        raise InputError(f"{path} has no __main__.py to run.")
-    return _code_of(found), _main(found.origin, found)
-
-
-def _is_archive(path: Path) -> bool:
-    import zipfile
-
-    return zipfile.is_zipfile(path)
+        raise InputError(f"{target.name} has no __main__.py to run.")
+    return partial(_code_of, found), _main(found.origin, found)
 
 
 def _search_first(folder: str) -> None:

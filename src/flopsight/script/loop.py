@@ -26,6 +26,7 @@ from .plan import FORWARD, OPTIMIZER, Plan
 
 SKIPPED = "the gradient scaler skipped its update"
 SEVERAL = "several optimizers step in turn, and where that step ended was known only after it"
+UNSEEN = "where that step began was known only after it"
 
 
 Make = Callable[[], Profile]
@@ -72,23 +73,24 @@ class Loop:
             if window is not None:
                 window.abandon()
 
-    def end(self, *, broken: bool) -> Make | None:
-        """The script is over: what there is to hand over yet, of a `broken` one a part of a step too."""
+    def end(self, problem: BaseException | None) -> Make | None:
+        """The script is over: what there is to hand over yet; of one that raised, a part of a step too."""
         self._over = True
         self._finder.end()
         self._stack.close()
         window = self._window
         if window is None:
             return None
-        window.__exit__(None, None, None)
-        return partial(self._finished, window) if window.counted or (broken and window.cut_off) else None
+        window.__exit__(type(problem), problem, None)
+        whole = window.counted or (problem is not None and window.cut_off)
+        return partial(self._finished, window) if whole else None
 
     # -- what was seen
 
     @property
     def model_name(self) -> str:
         """The class of the model whose forwards were counted."""
-        return type(self._finder.model).__name__
+        return self._finder.name
 
     @property
     def others(self) -> str:
@@ -188,7 +190,7 @@ class Loop:
 
     def _begin_again(self) -> None:
         if self._window is not None:
-            self._several = self._plan.first == 0
+            self._several = True
             self._window.abandon()
             self._window = None
 
@@ -197,7 +199,7 @@ class Loop:
         if window.done:
             self._over = self.delivered = True
             self._window = None
-            window.__exit__(None, None, None)
+            window.close()
             self._finder.end()
             self._complete(partial(self._finished, window))
 
@@ -207,10 +209,10 @@ class Loop:
             raise InputError(f"No {self._plan.wanted} was called in step {window.steps[0]}; modules called: {called}.")
         rank, size = rank_and_size()
         result = replace(window.profile, world=World(size=size, rank=rank))
-        if self._several and result.step is not None:
-            moved = MovedWindow(self._plan.first, result.step, SEVERAL)
-            result = replace(result, caveats=(*result.caveats, moved))
-        return result
+        if window.asked == self._plan.first or result.step is None:
+            return result
+        moved = MovedWindow(self._plan.first, result.step, SEVERAL if self._several else UNSEEN)
+        return replace(result, caveats=(*result.caveats, moved))
 
 
 def _raise(problem: Exception) -> Profile:

@@ -49,7 +49,7 @@ def profile_script(target: Target, plan: Plan, report: Report) -> int:
         report.say(f"{target.label} did not import torch, so nothing was profiled. {ELSEWHERE}")
         return ending.code
     loop = watched[0]
-    rest = loop.end(broken=ending.problem is not None)
+    rest = loop.end(ending.problem)
     if rest is not None:
         deliver(rest)
     elif not loop.delivered and loop.rank == 0:

@@ -1,0 +1,60 @@
+"""Scripts as a user starts them: in a process of their own, with and without `flopsight run`."""
+
+import importlib.util
+import subprocess
+import sys
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from flopsight.store import loads
+
+SCRIPTS = Path(__file__).parent / "scripts"
+
+
+@dataclass(frozen=True)
+class Done:
+    code: int
+    out: str
+    err: str
+    files: dict[str, str]
+    """What the script left in its folder, by name."""
+
+    @property
+    def profile(self):
+        (text,) = [text for name, text in self.files.items() if name.endswith(".json")]
+        return loads(text)
+
+    @property
+    def said(self):
+        """The lines that are ours and no view."""
+        return [line for line in self.err.splitlines() if line.startswith("flopsight: ")]
+
+
+def start(words, folder, env=None):
+    done = subprocess.run(list(map(str, words)), cwd=folder, capture_output=True, text=True, env=env)
+    files = {path.name: path.read_text() for path in sorted(Path(folder).iterdir()) if path.is_file()}
+    return Done(done.returncode, done.stdout, done.stderr, files)
+
+
+@cache
+def plain(script, *args):
+    """A script of ours, by itself."""
+    with TemporaryDirectory() as folder:
+        return start([sys.executable, SCRIPTS / script, *args], folder)
+
+
+@cache
+def profiled(script, *args, flags=()):
+    """The same script under `flopsight run`."""
+    with TemporaryDirectory() as folder:
+        return start([sys.executable, "-m", "flopsight", "run", *flags, SCRIPTS / script, *args], folder)
+
+
+def module(script):
+    """The script as a module, for the models in it."""
+    spec = importlib.util.spec_from_file_location(Path(script).stem, SCRIPTS / script)
+    loaded = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(loaded)
+    return loaded
