@@ -47,7 +47,6 @@ class Counter(TorchDispatchMode):
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.sites = sites_of(model)
-        self.sites.on_root = self._meet
         self.places: Places | None = None
         self.direct_forwards: set[str] = set()
         self.saved = saved
@@ -79,6 +78,7 @@ class Counter(TorchDispatchMode):
         """Begin to watch. Entered again while an op runs, it looks inside that op."""
         self._depth += 1
         if self._depth == 1:
+            self.sites.on_root = self._meet
             self._stack.enter_context(eager())
             self._stack.enter_context(module_calls(self.watch))
             self._stack.enter_context(optimizer_steps(self._begin_step, self._end_step))
@@ -92,6 +92,7 @@ class Counter(TorchDispatchMode):
         super().__exit__(*problem)  # type: ignore[no-untyped-call]
         self._depth -= 1
         if not self._depth:
+            self.sites.on_root = None
             self._stack.close()
             if self.places is not None:
                 self.direct_forwards |= self.places.direct_forwards
