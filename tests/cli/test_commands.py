@@ -100,8 +100,9 @@ def test_without_train_it_runs_as_in_inference(flops):
     assert profile.activation_bytes == 0, "nothing is saved for a backward that never comes"
 
 
-def test_train_counts_a_backward_and_an_optimizer_step(flops):
-    done = flops("profile", "net.py:model", "-i", "4x8", "--train", "--optimizer", "adamw", "-o", "p.json", *FAST)
+@pytest.mark.parametrize("where", [FAST, ("--meta",)])
+def test_train_counts_a_backward_and_an_optimizer_step(flops, where):
+    done = flops("profile", "net.py:model", "-i", "4x8", "--train", "--optimizer", "adamw", "-o", "p.json", *where)
     profile = flopsight.load("p.json")
 
     assert done.code == 0, done
@@ -109,6 +110,7 @@ def test_train_counts_a_backward_and_an_optimizer_step(flops):
     # weight gradients of both layers, input gradient of the second
     assert profile.backward.macs == 4 * (8 * 16 + 16 * 2) + 4 * 16 * 2
     assert profile.optimizer.flops > 0
+    assert profile.root.optimizer_bytes == 2 * 4 * (8 * 16 + 16 + 16 * 2 + 2) + 4 * 4  # two averages, and four counts
 
 
 def test_meta_counts_without_memory_or_time(flops):
@@ -279,6 +281,8 @@ def test_the_version_is_said(flops):
         (["profile", "net.py:model", "-i", "4x8", "--dtype", "float23"], "There is no dtype 'float23'"),
         (["profile", "net.py:model", "-i", "4x8", "--optimizer", "sgd"], "add --train"),
         (["profile", "net.py:model", "-i", "4x8", "--train", "--optimizer", "adamv"], "Did you mean 'adam"),
+        (["profile", "net.py:model", "-i", "4x8", "--train", "--optimizer", "muon"], "Muon cannot be made for this model"),
+        (["profile", "net.py:model", "-i", "4x8", "--train", "--optimizer", "lbfgs"], "flopsight.step_profiler"),
         (["profile", "net.py:model", "-i", "4x8", "--device", "cuda:99"], "There is no device 'cuda:99' here"),
         (["profile", "net.py:model", "-i", "4x8", "--device", "cpu", "--meta"], "--meta runs on no device"),
         (["profile", "net.py:model", "-i", "4x8", "--repeats", "0"], "--repeats"),

@@ -180,3 +180,10 @@ def test_what_cannot_be_trained_is_refused_wherever_it_runs(options, words, on):
 def test_an_output_without_gradient_is_refused_wherever_it_runs(on):
     with pytest.raises(InputError, match="no gradient, so there is nothing to train"):
         flopsight.count(Model(nn.Identity()).requires_grad_(False), (rows(),), train=True, on=on)
+
+
+def test_an_optimizer_that_runs_the_model_itself_is_sent_to_the_loop():
+    model = Model(nn.Identity())
+
+    with pytest.raises(InputError, match="LBFGS runs the model itself, .* flopsight.step_profiler"):
+        flopsight.count(model, (rows(),), train=True, optimizer=torch.optim.LBFGS(model.parameters()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -186,6 +187,12 @@ def _check_optimizer(run: Run) -> None:
     optimizer = run.optimizer
     if not isinstance(optimizer, torch.optim.Optimizer):
         raise InputError(f"optimizer must be a torch.optim.Optimizer, not {type(optimizer).__name__}.")
+    closure = inspect.signature(type(optimizer).step).parameters.get("closure")
+    if closure is not None and closure.default is inspect.Parameter.empty:
+        raise InputError(
+            f"{type(optimizer).__name__} runs the model itself, through a closure that only your loop has: "
+            f"profile it there, with flopsight.step_profiler."
+        )
     own = {id(parameter) for parameter in run.model.parameters()}
     held = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     if held and not any(id(parameter) in own for parameter in held):

@@ -90,7 +90,11 @@ def _optimizer(name: str, model: Any) -> Any:
     known: dict[str, Any] = {kind.__name__.lower(): kind for kind in kinds if issubclass(kind, torch.optim.Optimizer)}
     if name.lower() not in known:
         raise InputError(f"torch.optim has no {name!r}.{did_you_mean(name.lower(), known)}")
-    return known[name.lower()](model.parameters(), lr=1e-3)
+    kind = known[name.lower()]
+    try:
+        return kind(model.parameters(), lr=1e-3)
+    except (TypeError, ValueError) as problem:
+        raise InputError(f"torch.optim.{kind.__name__} cannot be made for this model: {problem}") from None
 
 
 def _progress(text: str) -> None:
