@@ -15,8 +15,9 @@ SURFACE = {
     "check": ["PROFILE", "--budget"],
     "ops": ["[TARGET]", "--input", "--train", "--meta"],
     "device": ["[DEVICE]", "--peak"],
+    "run": ["SCRIPT [ARGS]...", "--module", "--step", "--steps", "--model", "--per", "--config", "--output", "--format"],
 }  # fmt: skip
-SHORT = {"--output": "-o", "--input": "-i", "--format": "-f"}
+SHORT = {"--output": "-o", "--input": "-i", "--format": "-f", "--module": "-m"}
 
 
 def commands():
