@@ -118,6 +118,36 @@ def test_saved_tensor_hooks_around_us_see_the_user_s_tensors_only():
     plain.sum().backward()
 
 
+@pytest.mark.parametrize("face", [*FACES, "count"])
+def test_saved_tensor_hooks_around_us_are_asked_also_while_we_count(face):
+    model = Net()
+    model.up.register_forward_hook(lambda *_: None)  # no twin: counted while it runs
+    packed, unpacked = [], []
+    halve = lambda t: (packed.append(1), t.to(torch.bfloat16))[1] if t.is_floating_point() else t
+    restore = lambda t: (unpacked.append(1), t.float())[1] if t.is_floating_point() else t
+
+    with torch.autograd.graph.saved_tensors_hooks(halve, restore):
+        model(X)
+        alone = len(packed)
+        output = None if face == "count" else FACES[face](model, X)
+        if face == "count":
+            flopsight.count(model, (X,))
+
+    assert len(packed) == 2 * alone > 0
+    if output is not None:
+        output.sum().backward()
+        assert unpacked
+
+
+def test_a_recording_around_a_count_knows_what_was_saved_too():
+    model = Net()
+
+    with flopsight.recording(model) as around:
+        inside = flopsight.count(model, (X,))
+
+    assert around.profile.activation_bytes == inside.activation_bytes > 0
+
+
 class Ops(TorchDispatchMode):
     """The names of all ops that come by."""
 

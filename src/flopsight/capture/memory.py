@@ -106,18 +106,26 @@ class Saved:
 
     @contextmanager
     def watching(self, here: Any) -> Iterator[None]:
-        """Note what is saved inside the block; `here()` gives the row, or None while nothing should be noted."""
+        """Note what is saved inside the block; `here()` gives the row, or None while nothing should be noted.
 
-        def pack(tensor: torch.Tensor) -> torch.Tensor:
+        Torch asks only the innermost hooks, so those of somebody around us are asked by ours.
+        """
+        theirs = internals.top_saved_hooks()
+
+        def pack(tensor: torch.Tensor) -> Any:
             site = here()
             if site is not None and internals.has_storage(tensor):
                 self.note(tensor, site)
+            if theirs is not None:
+                return theirs[0](tensor)
             # A graph that holds its own output would never be freed unless its backward runs.
             return tensor if tensor.is_leaf else internals.detached(tensor)
 
-        with _beside_torch_func(pack), saved_tensors_hooks(pack, _same):
-            yield
-        self._excluded = []
+        try:
+            with _beside_torch_func(pack), saved_tensors_hooks(pack, _same if theirs is None else theirs[1]):
+                yield
+        finally:
+            self._excluded = []
 
 
 def _same(tensor: torch.Tensor) -> torch.Tensor:
