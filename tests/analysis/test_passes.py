@@ -18,7 +18,15 @@ def totals(root):
     for node in root.walk():
         for row in node.ops:
             calls[row.op, row.phase, row.status] += row.calls
-    return root.total, root.params, root.trainable_params, root.param_bytes, root.activation_bytes, root.peak_bytes, calls
+    return (
+        root.total,
+        root.params,
+        root.trainable_params,
+        root.param_bytes,
+        root.activation_bytes,
+        root.peak_bytes,
+        calls,
+    )
 
 
 PASSES = {

@@ -166,7 +166,9 @@ def test_strict_fails_after_showing_what_it_could_not_count(flops, no_formula):
 # --- show, ops, diff, check, device, demo
 
 
-@pytest.mark.parametrize("format", ["tree", "table", "memory", "deepspeed", "tids", "aprofiler", "markdown", "csv", "json"])
+@pytest.mark.parametrize(
+    "format", ["tree", "table", "memory", "deepspeed", "tids", "aprofiler", "markdown", "csv", "json"]
+)
 def test_show_draws_every_format(flops, saved, format):
     done = flops("show", saved, "-f", format)
 
@@ -281,7 +283,10 @@ def test_the_version_is_said(flops):
         (["profile", "net.py:model", "-i", "4x8", "--dtype", "float23"], "There is no dtype 'float23'"),
         (["profile", "net.py:model", "-i", "4x8", "--optimizer", "sgd"], "add --train"),
         (["profile", "net.py:model", "-i", "4x8", "--train", "--optimizer", "adamv"], "Did you mean 'adam"),
-        (["profile", "net.py:model", "-i", "4x8", "--train", "--optimizer", "muon"], "Muon cannot be made for this model"),
+        (
+            ["profile", "net.py:model", "-i", "4x8", "--train", "--optimizer", "muon"],
+            "Muon cannot be made for this model",
+        ),
         (["profile", "net.py:model", "-i", "4x8", "--train", "--optimizer", "lbfgs"], "flopsight.step_profiler"),
         (["profile", "net.py:model", "-i", "4x8", "--device", "cuda:99"], "There is no device 'cuda:99' here"),
         (["profile", "net.py:model", "-i", "4x8", "--device", "cpu", "--meta"], "--meta runs on no device"),
