@@ -4,6 +4,7 @@ from compat.profiling import X
 from torch import nn
 from toys import ROWS, WIDE
 
+from flopsight.capture import clock
 from flopsight.capture.clock import Clock
 from flopsight.caveats import CountedLive, NoTwin
 from flopsight.watch import Watch
@@ -72,3 +73,21 @@ def test_a_step_that_was_counted_while_it_ran_says_so_and_why():
     assert profile.latency == passed == 3.0
     assert profile.macs == 2 * ROWS * WIDE * WIDE
     assert not any(isinstance(doubt, NoTwin) for doubt in profile.caveats)
+
+
+def test_a_profiler_around_another_does_not_time_the_other_s_twin(monkeypatch):
+    monkeypatch.setattr(clock, "perf_counter", lambda: HANDS.time)
+    HANDS.time = 0.0
+    part = Takes(1.0)
+    whole = nn.Sequential(part, Takes(2.0))
+    inner, outer = Watch(part), Watch(whole)
+
+    outer.start()
+    inner.start()
+    whole(X)
+    inner.stop()
+    outer.stop()
+
+    assert HANDS.time == 3.0 + 1.0 + 3.0  # the outer's twin, the inner's, the model
+    assert (outer.profile.latency, inner.profile.latency) == (3.0, 1.0)
+    assert outer.profile["0"].latency == 1.0

@@ -182,6 +182,21 @@ def test_a_model_that_raises_only_while_it_is_timed_hands_over_its_count():
     assert problem.value.flopsight_profile["up"].macs == UP
 
 
+def test_an_exception_that_takes_no_attribute_arrives_all_the_same():
+    class Closed(Exception):
+        def __setattr__(self, name, value):
+            if name.startswith("flopsight"):
+                raise TypeError(name)
+            super().__setattr__(name, value)
+
+    model = Raises(Closed())
+
+    with pytest.raises(Closed) as problem:
+        flopsight.count(model, (rows(),))
+
+    assert problem.value is model.problem
+
+
 def test_an_interrupt_goes_through():
     with pytest.raises(KeyboardInterrupt):
         flopsight.profile(Raises(KeyboardInterrupt()), (rows(),))
