@@ -1,0 +1,92 @@
+"""Real trackers: what is written to disk is read back, without a network."""
+
+import json
+import struct
+from pathlib import Path
+
+import pytest
+import torch
+import wandb
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from torch import nn
+from torch.utils.tensorboard import SummaryWriter
+from wandb.proto import wandb_internal_pb2
+
+import flopsight
+from flopsight.integrations.trackers import log_profile, scalars
+
+BATCH, INPUTS, HIDDEN, OUTPUTS = 4, 6, 10, 2
+
+
+@pytest.fixture(name="profile", scope="module")
+def _profile():
+    """Two steps of a loop: one counted, one timed."""
+    torch.set_num_threads(1)
+    model = nn.Sequential(nn.Linear(INPUTS, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, OUTPUTS))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with flopsight.step_profiler(model, optimizer, steps=range(1, 3)) as prof:
+        for _ in range(4):
+            model(torch.randn(BATCH, INPUTS)).square().mean().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            prof.step()
+    return prof.profile
+
+
+def test_tensorboard_has_every_figure_at_its_step(profile, tmp_path):
+    with SummaryWriter(tmp_path) as writer:
+        log_profile(profile, writer)
+
+    events = EventAccumulator(str(tmp_path))
+    events.Reload()
+    found = {name: [(event.step, event.value) for event in events.Scalars(name)] for name in events.Tags()["scalars"]}
+
+    assert found["flopsight/macs"] == [(1, BATCH * (INPUTS * HIDDEN + HIDDEN * OUTPUTS))]
+    assert found["flopsight/params"] == [(1, INPUTS * HIDDEN + HIDDEN + HIDDEN * OUTPUTS + OUTPUTS)]
+    assert found.keys() == scalars(profile).keys()
+    for name, value in scalars(profile).items():
+        assert found[name] == [(1, pytest.approx(value, rel=1e-6))]  # TensorBoard keeps 32 bits
+
+
+def test_wandb_has_every_figure_at_its_step_in_its_offline_file(profile, tmp_path, monkeypatch):
+    monkeypatch.setenv("WANDB_SILENT", "true")
+    run = wandb.init(mode="offline", dir=tmp_path, project="p", settings=wandb.Settings(x_disable_stats=True))
+    log_profile(profile, run)
+    run.finish()
+
+    (history,) = offline_history(tmp_path)
+
+    assert history["_step"] == 1
+    assert history["flopsight/macs"] == BATCH * (INPUTS * HIDDEN + HIDDEN * OUTPUTS)
+    assert {name: history[name] for name in scalars(profile)} == pytest.approx(scalars(profile))
+
+
+def offline_history(folder: Path):
+    """The rows of history in the one run below a folder."""
+    (file,) = folder.rglob("run-*.wandb")
+    for data in logged(file.read_bytes()):
+        record = wandb_internal_pb2.Record()
+        record.ParseFromString(data)
+        if record.WhichOneof("record_type") == "history":
+            items = record.history.item
+            yield {item.key or ".".join(item.nested_key): json.loads(item.value_json) for item in items}
+
+
+def logged(data: bytes, block: int = 32768, header: int = 7):
+    """The records of a file in LevelDB's log format, behind W&B's own header of 7 bytes.
+
+    A fragment is a checksum (4 bytes), a length (2), a type (1: whole, 2: first, 3: middle, 4: last) and its bytes;
+    a block's end that has no room for a header is filled with zeros.
+    """
+    at, record = 7, b""
+    while at + header <= len(data):
+        left = block - at % block
+        if left < header:
+            at += left
+            continue
+        length, kind = struct.unpack_from("<HB", data, at + 4)
+        record += data[at + header : at + header + length]
+        at += header + length
+        if kind in (1, 4):
+            yield record
+            record = b""
