@@ -123,12 +123,13 @@ def drawn(func: Any, args: Any, kwargs: Any, output: Any, assume: Assume) -> Non
 
 
 def finite(func: Any, args: Any, _kwargs: Any, output: Any, assume: Assume) -> None:
-    """Is it infinite, is it not a number? These questions arrive as comparisons with infinity and with itself."""
-    left, right = args
-    endless = not isinstance(right, Tensor) and right in (math.inf, -math.inf)
-    if contents_of(left) is not None or not (endless or left is right):
+    """Is it infinite, is it not a number? Such questions also arrive as comparisons with infinity and with itself."""
+    tensor, other = args[0], args[-1]
+    itself = len(args) > 1 and other is tensor
+    endless = not isinstance(other, Tensor) and other in (math.inf, -math.inf)
+    if contents_of(tensor) is not None or not (itself or endless or len(args) == 1):
         return
-    shape, equal = output.shape, (left is right) == (func.overloadpacket is aten.eq)
+    shape, equal = output.shape, len(args) > 1 and itself == (func.overloadpacket is aten.eq)
 
     def answer() -> Tensor:
         assume(FINITE)
@@ -142,6 +143,8 @@ AFTER: dict[Any, Callable[[Any, Any, Any, Any, Assume], None]] = {
     aten.argmax.default: chosen,
     aten.max.dim: chosen,
     aten.rand.default: drawn,
+    aten.isnan.default: finite,
+    aten.isinf.default: finite,
     aten.eq.Tensor: finite,
     aten.ne.Tensor: finite,
     aten.eq.Scalar: finite,

@@ -21,6 +21,8 @@ from .sdpa import attention_as_on
 Tensor = torch.Tensor
 aten = torch.ops.aten
 META, CPU = torch.device("meta"), torch.device("cpu")
+READ_AT_ONCE = 1 << 12
+"""Elements up to which a real tensor is read when it joins; a larger one is read when asked for, if nobody wrote into it."""
 ALIASES = "aliases"
 """The memo's word for an op whose result is not a fresh tensor: it has to run."""
 
@@ -90,7 +92,12 @@ class MetaCounter(Counter):
         _, whole = self._joined.get(internals.storage_key(real), (None, None))
         if whole is None:
             elements = real.detach().as_strided((storage.nbytes() // real.itemsize,), (1,), 0)
-            whole = shadow.remember(torch.empty_like(elements, device=META), elements)
+            whole = torch.empty_like(elements, device=META)
+            if elements.numel() <= READ_AT_ONCE:
+                read = elements.to("cpu", copy=True)
+                shadow.known(whole, lambda: read)
+            else:
+                shadow.remember(whole, elements, part_of=real)
             self._joined[internals.storage_key(real)] = (storage, whole)
         return whole.view(real.dtype).as_strided(real.shape, real.stride(), real.storage_offset())
 

@@ -109,14 +109,15 @@ def value_of(tensor: Tensor) -> Tensor:
         raise Unknowable from problem
 
 
-def remember(twin: Tensor, real: Tensor) -> Tensor:
+def remember(twin: Tensor, real: Tensor, *, part_of: Tensor | None = None) -> Tensor:
     """Let a fresh meta tensor know the values of the tensor that it stands for, until that one is written into."""
     if real.is_meta or real.numel() > LARGEST:
         return twin
-    version = internals.version(real)
+    source = real if part_of is None else part_of
+    version = internals.version(source)
 
     def read() -> Tensor:
-        if internals.version(real) != version:
+        if internals.version(source) != version:
             raise Unknowable
         return real.detach().cpu().clone()
 

@@ -29,6 +29,11 @@ def refusal(model: nn.Module) -> str | None:
     """Why a model cannot have a twin that behaves like it; None where nothing speaks against one."""
     if any(getattr(torch.nn.modules.module, f"_global{name}", None) for name in HOOKS):
         return "global module hooks are registered"
+    for name, parameter in model.named_parameters():
+        if internals.is_wrapper_subclass(parameter):
+            return f"the parameter {name} is a {type(parameter).__name__}"
+        if torch.nn.parameter.is_lazy(parameter):
+            return f"the parameter {name} has no shape before the first forward"
     for name, module in model.named_modules():
         where = f"{name or 'the model'} ({type(module).__name__})"
         hooks = [hook for kind in HOOKS for hook in getattr(module, kind, {}).values()]
@@ -42,11 +47,6 @@ def refusal(model: nn.Module) -> str | None:
             return f"{where} has its forward replaced"
         if isinstance(module, nn.TransformerEncoderLayer) and not module.training and not torch.is_grad_enabled():
             return f"{where} runs as one fused op when nothing is trained, and meta has no such op"
-    for name, parameter in model.named_parameters():
-        if internals.is_wrapper_subclass(parameter):
-            return f"the parameter {name} is a {type(parameter).__name__}"
-        if torch.nn.parameter.is_lazy(parameter):
-            return f"the parameter {name} has no shape before the first forward"
     return None
 
 
@@ -93,7 +93,7 @@ def _on_meta(tensor: torch.Tensor) -> torch.Tensor:
     else:
         twin = torch.empty(shape, dtype=tensor.dtype, device="meta")
     if isinstance(tensor, nn.Parameter):
-        if tensor.numel() <= FEW and shape == tensor.shape:
+        if tensor.dim() < 2 and tensor.numel() <= FEW and shape == tensor.shape:
             remember(twin, tensor)
         return nn.Parameter(twin, requires_grad=tensor.requires_grad)
     return remember(twin, tensor).requires_grad_(tensor.requires_grad)

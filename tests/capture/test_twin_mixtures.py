@@ -1,0 +1,114 @@
+"""Mixtures of experts on a twin: a router that knows nothing is balanced, and the experts cost what they cost."""
+
+import pytest
+import torch
+from torch import nn
+
+import flopsight
+from flopsight.caveats import Assumed
+
+TOKENS, WIDTH, HIDDEN, EXPERTS, CHOICES = 24, 8, 16, 4, 2
+ROUTER = TOKENS * WIDTH * EXPERTS
+CHOSEN = TOKENS * CHOICES * 2 * WIDTH * HIDDEN
+"""Every token in two experts of two layers."""
+
+
+class Expert(nn.Sequential):
+    def __init__(self):
+        super().__init__(nn.Linear(WIDTH, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, WIDTH))
+
+
+class Loop(nn.Module):
+    """Each expert on the tokens that chose it."""
+
+    def __init__(self):
+        super().__init__()
+        self.router = nn.Linear(WIDTH, EXPERTS)
+        self.experts = nn.ModuleList(Expert() for _ in range(EXPERTS))
+
+    def forward(self, x):
+        weights, chosen = self.router(x).softmax(-1).topk(CHOICES, dim=-1)
+        out = torch.zeros_like(x)
+        for i, expert in enumerate(self.experts):
+            token, place = torch.where(chosen == i)
+            out.index_add_(0, token, expert(x[token]) * weights[token, place, None])
+        return out
+
+
+class Top1(nn.Module):
+    """One expert for each token, by argmax."""
+
+    def __init__(self):
+        super().__init__()
+        self.router = nn.Linear(WIDTH, EXPERTS)
+        self.experts = nn.ModuleList(Expert() for _ in range(EXPERTS))
+
+    def forward(self, x):
+        chosen = self.router(x).argmax(-1)
+        out = torch.zeros_like(x)
+        for i, expert in enumerate(self.experts):
+            out[chosen == i] = expert(x[chosen == i])
+        return out
+
+
+class Grouped(nn.Module):
+    """All experts in one product of groups of rows."""
+
+    def __init__(self):
+        super().__init__()
+        self.router = nn.Linear(WIDTH, EXPERTS)
+        self.up = nn.Parameter(torch.randn(EXPERTS, WIDTH, HIDDEN))
+        self.down = nn.Parameter(torch.randn(EXPERTS, HIDDEN, WIDTH))
+
+    def forward(self, x):
+        weights, chosen = self.router(x).softmax(-1).topk(CHOICES, dim=-1)
+        order = chosen.flatten().argsort()
+        ends = torch.bincount(chosen.flatten(), minlength=EXPERTS).cumsum(0).to(torch.int32)
+        rows = x.repeat_interleave(CHOICES, 0)[order]
+        made = torch._grouped_mm(torch._grouped_mm(rows, self.up, offs=ends).relu(), self.down, offs=ends)
+        return made * weights.flatten()[order, None]
+
+
+X = torch.randn(TOKENS, WIDTH)
+
+
+@pytest.mark.parametrize("kind", [Loop, Grouped])
+def test_the_experts_cost_what_the_tokens_cost_however_they_are_chosen(kind):
+    profiles = [flopsight.count(kind(), (X,), train=True, on=on) for on in ("real", "meta")]
+
+    assert [profile.macs for profile in profiles] == [ROUTER + CHOSEN] * 2
+    assert len({profile.backward.macs for profile in profiles}) == 1
+    assert not profiles[1].coverage.unknown
+
+
+@pytest.mark.parametrize(("kind", "choices"), [(Loop, CHOICES), (Top1, 1)])
+def test_on_the_twin_every_expert_is_chosen_equally_often(kind, choices):
+    profile = flopsight.count(kind(), (X,), on="meta")
+
+    each = TOKENS * choices // EXPERTS * 2 * WIDTH * HIDDEN
+    assert [profile[f"experts.{i}"].macs for i in range(EXPERTS)] == [each] * EXPERTS
+    assert [doubt for doubt in profile.caveats if isinstance(doubt, Assumed)]
+    assert "every expert equally often" in str(profile.caveats[0])
+
+
+def test_a_model_without_any_data_is_balanced_too():
+    model = Loop().to("meta")
+
+    assert flopsight.count(model, (X.to("meta"),)).macs == ROUTER + CHOSEN
+
+
+def test_a_choice_along_another_dimension_is_a_choice_there():
+    """Experts choose tokens: each takes the same number, and no token twice."""
+
+    class ExpertsChoose(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.router, self.layer = nn.Linear(WIDTH, EXPERTS), nn.Linear(WIDTH, WIDTH)
+
+        def forward(self, x):
+            chosen = self.router(x).topk(6, dim=0).indices
+            return self.layer(x[chosen[:, 0].unique()])
+
+    profile = flopsight.count(ExpertsChoose(), (X,), on="meta")
+
+    assert profile["layer"].macs == 6 * WIDTH * WIDTH

@@ -1,0 +1,12 @@
+"""Write docs/accuracy.md anew."""
+
+import torch
+import torchvision_ops
+
+torchvision_ops.define()
+torch.set_num_threads(1)
+
+from tables import PAGE, page  # noqa: E402, torchvision's ops come first
+
+PAGE.write_text(page())
+print(PAGE)
