@@ -6,6 +6,7 @@ import torch
 from torch import nn
 
 import flopsight
+from flopsight.capture.timing import Timer
 
 X = torch.ones(4, 8)
 
@@ -143,3 +144,33 @@ def test_a_backward_begun_on_another_thread_is_not_in_the_profile():
 
     assert recording.profile.backward.flops == 0
     assert recording.profile.macs == 4 * 8 * 2
+
+
+def test_a_watcher_that_comes_on_another_thread_does_not_take_over_a_timer():
+    hands = [0.0]
+
+    class Takes(nn.Linear):
+        def forward(self, x):
+            hands[0] += 1.0
+            return super().forward(x)
+
+    shared = Takes(8, 8)
+    model = nn.ModuleDict({"a": nn.Sequential(shared), "b": nn.Sequential(shared)})
+
+    class Calls(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.parts = model
+
+        def forward(self, x):
+            x = self.parts["a"](x)
+            together(lambda: flopsight.count(nn.Linear(8, 2), (X,)))
+            return self.parts["b"](x)
+
+    calls = Calls()
+    timer = Timer(calls, lambda: hands[0])
+
+    with timer.running():
+        calls(X)
+
+    assert timer.sums() == {"": 2.0, "parts.a": 1.0, "parts.a.0": 1.0, "parts.b": 1.0, "parts.b.0": 1.0}

@@ -23,12 +23,15 @@ class Timer:
         """(number of the next autograd node, the row that will make it), on the thread that began."""
         self._now = now
         self._threads: dict[int, list[tuple[Any, Site, bool]]] = {}
-        self._thread = 0
+        self._thread = self._owner = 0
+        # What a watch knows lies here and not in its closure, which is made anew when another watcher comes or goes.
+        self._here = [self.sites.outside]
+        self._everywhere: dict[int, Site] = {}
 
     @contextmanager
     def running(self, *, sequences: bool = False, everywhere: bool = False) -> Iterator[None]:
         """Time the module calls inside the block: of this thread, or of every one that calls into the model."""
-        self._thread = threading.get_native_id()
+        self._thread, self._owner = threading.get_native_id(), threading.get_ident()
         watch = self._watch_everywhere if everywhere else self._watch_sequences if sequences else self._watch
         with module_calls(watch):
             yield
@@ -37,21 +40,20 @@ class Timer:
         """The lightest watch: one thread, times only."""
         now, find = self._now, self.sites.find
         mark = self._threads.setdefault(self._thread, []).append
-        ident, thread, task = threading.get_ident, threading.get_ident(), internals.graph_task
-        current = outside = self.sites.outside
+        ident, thread, task = threading.get_ident, self._owner, internals.graph_task
+        here, outside = self._here, self.sites.outside
 
         def timed(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
-            nonlocal current
-            if ident() != thread or (current is outside and task() != -1):
+            if ident() != thread or (here[0] is outside and task() != -1):
                 return plain(module, *args, **kwargs)  # in backward a checkpoint runs its forward again
-            caller = current
-            current = site = find(module, caller)
+            caller = here[0]
+            here[0] = site = find(module, caller)
             mark((now(), site, True))
             try:
                 return plain(module, *args, **kwargs)
             finally:
                 mark((now(), caller, False))
-                current = caller
+                here[0] = caller
 
         return timed
 
@@ -59,28 +61,23 @@ class Timer:
         """With the numbers of autograd nodes, so that backward finds its way."""
         number, make = internals.sequence_number, self.makers.append
         timed = self._watch(plain)
-        ident, thread = threading.get_ident, threading.get_ident()
-        current = self.sites.outside
+        ident, thread, here = threading.get_ident, self._owner, self._here
 
         def numbered(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
-            nonlocal current
             if ident() != thread:
                 return plain(module, *args, **kwargs)
-            caller = current
-            current = self.sites.find(module, caller)
-            make((number(), current))
+            caller = here[0]
+            make((number(), self.sites.find(module, caller)))
             try:
                 return timed(module, *args, **kwargs)
             finally:
                 make((number(), caller))
-                current = caller
 
         return numbered
 
     def _watch_everywhere(self, plain: Call) -> Call:
         """Every thread that calls into the model: backward recomputes checkpoints on threads of its own."""
-        now, number = self._now, internals.sequence_number
-        current: dict[int, Site] = {}
+        now, number, current = self._now, internals.sequence_number, self._everywhere
 
         def timed(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
             thread = threading.get_native_id()
