@@ -36,10 +36,16 @@ NO_SEQUENCE = 1 << 62
 """AccumulateGrad nodes carry a number above every real one."""
 
 
+_STRIDED = torch.strided
+_of_torch_func: Callable[[torch.Tensor], bool] = torch._C._functorch.is_functorch_wrapped_tensor
+_PLAIN = (torch.Tensor, torch.nn.Parameter)
+
+
 def has_storage(tensor: torch.Tensor) -> bool:
     """Whether a tensor has memory of its own to speak of: not sparse, no wrapper of a subclass or of torch.func."""
-    wrapped = torch._C._functorch.is_functorch_wrapped_tensor(tensor)
-    return tensor.layout is torch.strided and not wrapped and not is_wrapper_subclass(tensor)
+    if tensor.layout is not _STRIDED or _of_torch_func(tensor):
+        return False
+    return type(tensor) in _PLAIN or not is_wrapper_subclass(tensor)
 
 
 def storage_key(tensor: torch.Tensor) -> int:

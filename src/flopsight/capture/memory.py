@@ -198,7 +198,7 @@ class Live:
 
     def note(self, output: Any, site: Site, *, again: bool = False) -> None:
         """An op of `site` returned this; `again` where a checkpoint recomputes."""
-        for tensor in flat(output):
+        for tensor in (output,) if isinstance(output, torch.Tensor) else flat(output):
             birth = self._bear(tensor, site)
             if birth is not None:
                 size = self._births[birth][1]
@@ -211,8 +211,11 @@ class Live:
         if not internals.has_storage(tensor):
             return None
         storage = tensor.untyped_storage()
-        key, size = storage._cdata, storage.nbytes()
-        if key in self._alive or not size:
+        key = storage._cdata
+        if key in self._alive:
+            return None
+        size = storage.nbytes()
+        if not size:
             return None
         birth = len(self._births)
         self._births.append((site, size))

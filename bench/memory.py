@@ -1,0 +1,109 @@
+"""What following the memory of a training step costs: medians of interleaved runs in one process, as ratios to the targets.
+
+python bench/memory.py [--rounds 20]
+"""
+
+import argparse
+import gc
+from collections.abc import Callable
+from statistics import median
+from time import process_time
+
+import torch
+from torch import nn
+from torch.distributed._tools.mem_tracker import MemTracker
+
+import flopsight
+from flopsight import zoo
+from flopsight.session import Recording
+from flopsight.zoo.gpt import GPT, GPTConfig
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=20, help="interleaved runs of each kind")
+    rounds = parser.parse_args().rounds
+    torch.set_num_threads(1)
+    print(f"torch {torch.__version__}, one thread, medians of {rounds} interleaved runs")
+    host_bound(rounds)
+    on_meta(max(3, rounds // 6))
+
+
+def host_bound(rounds: int) -> None:
+    """Steps whose ops are so small that the host's own work takes the time."""
+    resnet = zoo.build("resnet50").model.eval()  # one image has no statistics of a batch at the end of the net
+    compared("ResNet-50, one image of 32x32", resnet, torch.randn(1, 3, 32, 32), rounds)
+    thin = GPT(GPTConfig(vocabulary=100, context=64, hidden=128, heads=4))
+    compared("GPT-2 of width 128, 64 tokens", thin, torch.zeros(1, 64, dtype=torch.int64), rounds)
+
+
+def compared(name: str, model: nn.Module, x: torch.Tensor, rounds: int) -> None:
+    """Forward and backward plain, counted, counted with its memory, and under torch's own tracker."""
+
+    def step() -> None:
+        model.zero_grad()
+        model(x).sum().backward()
+
+    def counted() -> None:
+        with Recording(model):
+            step()
+
+    def followed() -> None:
+        with Recording(model, memory=True):
+            step()
+
+    def by_torch() -> None:
+        tracker = MemTracker()
+        tracker.track_external(model, x)
+        with tracker:
+            step()
+
+    times = interleaved({"plain": step, "counted": counted, "followed": followed, "torch": by_torch}, rounds)
+    plain = times["plain"]
+    print(f"\n{name}, forward and backward (host-bound): {plain * 1e3:.1f} ms plain")
+    say("the memory tracker by itself", 1 + (times["followed"] - times["counted"]) / plain, "at most 1.6x")
+    say("counting", times["counted"] / plain)
+    say("counting and the memory tracker", times["followed"] / plain)
+    say("torch's MemTracker", times["torch"] / plain, "9.9x when we set out")
+
+
+def on_meta(rounds: int) -> None:
+    """A training step of BERT-base, batch 8: the real step beside the count of it without a kernel."""
+    model, _, kwargs = zoo.build("bert-base", 8)
+    model.train()
+    optimizer = torch.optim.AdamW(model.parameters())
+
+    def step() -> None:
+        optimizer.zero_grad()
+        model(**kwargs).logits.sum().backward()
+        optimizer.step()
+
+    def counted() -> None:
+        flopsight.count(model, (), kwargs, train=True, optimizer=optimizer, on="meta")
+
+    step()
+    times = interleaved({"plain": step, "counted": counted}, rounds)
+    print(f"\nBERT-base, batch 8, 128 tokens, a training step: {times['plain'] * 1e3:.0f} ms real")
+    print(f"  counted on meta, with its memory  {100 * times['counted'] / times['plain']:>6.1f} %  at most 10 %")
+
+
+def interleaved(kinds: dict[str, Callable[[], None]], rounds: int) -> dict[str, float]:
+    """The median time of the process for each kind, all run in turn, so that a change of pace meets all alike."""
+    taken: dict[str, list[float]] = {name: [] for name in kinds}
+    for run in kinds.values():
+        run()
+    gc.collect()
+    for _ in range(rounds):
+        for name, run in kinds.items():
+            begin = process_time()
+            run()
+            taken[name].append(process_time() - begin)
+    return {name: median(times) for name, times in taken.items()}
+
+
+def say(name: str, ratio: float, target: str = "") -> None:
+    print(f"  {name:<34}{ratio:>6.2f}x  {target}".rstrip())
+
+
+if __name__ == "__main__":
+    main()
