@@ -115,10 +115,29 @@ def _one_hot(mode: Disguise, _func: Any, args: Any, kwargs: Any) -> Tensor:
     return scattered(*args, **kwargs)
 
 
-def _lstm(mode: Disguise, func: Any, args: Any, kwargs: Any) -> Any:
-    if mode.device.type == "cpu" and recurrent.is_fused_on_cpu(*args):
-        return recurrent.lstm_on_cpu(*args)
-    return func(*args, **kwargs)
+def _recurrent(kind: str) -> Callable[..., Any]:
+    def run(mode: Disguise, func: Any, args: Any, kwargs: Any) -> Any:
+        if mode.device.type == "cuda" and torch.backends.cudnn.enabled:
+            return recurrent.network_on_cuda(kind, *args)
+        if mode.device.type == "cpu" and kind == "lstm" and recurrent.is_fused_on_cpu(*args):
+            return recurrent.lstm_on_cpu(*args)
+        return func(*args, **kwargs)
+
+    return run
+
+
+def _dropout(mode: Disguise, func: Any, args: Any, kwargs: Any) -> Tensor:
+    """A GPU draws its mask and applies it in one op."""
+
+    def fused(data: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+        if not training or inplace or not 0 < p < 1 or not data.numel():
+            return func(data, p, training, *([inplace] if inplace else []))  # type: ignore[no-any-return]
+        return torch.native_dropout(data, p, train=True)[0]
+
+    if mode.device.type == "cuda":
+        return fused(*args, **{{"input": "data", "train": "training"}.get(key, key): v for key, v in kwargs.items()})
+    made: Tensor = func(*args, **kwargs)
+    return made
 
 
 DEVICE = Tensor.device.__get__
@@ -133,7 +152,9 @@ ANSWERS: dict[Any, Callable[..., Any]] = {
     Tensor.new_tensor: _new_constant,
     Tensor.__format__: _text,
     Tensor.__setitem__: _assign,
-    torch.lstm: _lstm,
+    **{getattr(torch, kind): _recurrent(kind) for kind in recurrent.KINDS},
+    torch.dropout: _dropout,
+    torch.nn.functional.dropout: _dropout,
     torch.nn.functional.one_hot: _one_hot,
     torch.group_norm: _group_norm,
     torch.nn.functional.group_norm: _group_norm,

@@ -1,4 +1,4 @@
-"""An LSTM on meta as the CPU runs it: one fused op for each layer and direction, where meta would take every step apart."""
+"""Recurrent layers on meta as a device runs them: in fused ops, where meta would take every step apart."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from . import internals
 
 Tensor = torch.Tensor
 aten = torch.ops.aten
-LSTM = 2
-"""oneDNN's number for the kind of network."""
+KINDS = ("rnn_relu", "rnn_tanh", "lstm", "gru")
+"""In the order in which both oneDNN and cuDNN number them."""
 
 
 def is_fused_on_cpu(data: Tensor, hx: Any, *_rest: Any) -> bool:
@@ -42,7 +42,7 @@ def lstm_on_cpu(
                     *(torch.zeros(weights[0].shape, dtype=data.dtype, device=data.device) for _ in "ih"),
                 ]
             output, state, cell, _ = aten.mkldnn_rnn_layer(
-                x, *weights, hx[0][at], hx[1][at], direction > 0, [], LSTM, hidden, num_layers,
+                x, *weights, hx[0][at], hx[1][at], direction > 0, [], KINDS.index("lstm"), hidden, num_layers,
                 has_biases, bidirectional, batch_first, train,
             )  # fmt: skip
             outputs.append(output)
@@ -52,3 +52,22 @@ def lstm_on_cpu(
         if dropout and train and layer < num_layers - 1:
             x = torch.dropout(x, dropout, train=True)
     return x.transpose(0, 1) if batch_first else x, torch.stack(states), torch.stack(cells)
+
+
+def network_on_cuda(kind: str, *args: Any) -> tuple[Tensor, ...]:
+    """What torch hands to cuDNN: the whole network in one op, packed sequences too."""
+    packed = isinstance(args[3], list)
+    data, batch_sizes, hx, params, has_biases, num_layers, dropout, train, bidirectional = (
+        args if packed else (args[0], None, *args[1:8])
+    )
+    sizes = [] if batch_sizes is None else batch_sizes.tolist()
+    state, cell = hx if kind == "lstm" else (hx, None)
+    hidden = state.shape[-1] if cell is None else cell.shape[-1]
+    projected = state.shape[-1] if state.shape[-1] != hidden else 0
+    weights_a_layer = (4 if has_biases else 2) + bool(projected)
+    flat = torch.empty(sum(weight.numel() for weight in params), dtype=data.dtype, device="meta")
+    output, *states, _, _ = aten._cudnn_rnn(
+        data, params, weights_a_layer, flat, state, cell, KINDS.index(kind), hidden, projected, num_layers,
+        not packed and args[8], dropout, train, bidirectional, sizes, None,
+    )  # fmt: skip
+    return output, *states[: 1 if cell is None else 2]

@@ -14,8 +14,8 @@ Tensor = torch.Tensor
 aten = torch.ops.aten
 MATH, FLASH, EFFICIENT, CUDNN = range(4)
 """What `_fused_sdp_choice` answers."""
-ALIGNMENT = 16
-"""The memory-efficient kernel reads this many elements of a row of its mask at a time."""
+ALIGNMENT = 8
+"""The memory-efficient kernel reads this many elements of its mask at a time: rows have to begin at multiples of it."""
 
 
 @contextmanager
@@ -119,7 +119,7 @@ def _added(mask: Tensor, dtype: torch.dtype) -> Tensor:
 
 def _aligned(mask: Tensor | None) -> Tensor | None:
     """A mask whose rows are padded to what the memory-efficient kernel reads at a time."""
-    if mask is None or mask.shape[-1] % ALIGNMENT == 0:
+    if mask is None or (mask.stride(-1) == 1 and not any(step % ALIGNMENT for step in mask.stride()[:-1])):
         return mask
     length = mask.shape[-1]
     return torch.nn.functional.pad(mask, (0, ALIGNMENT - length % ALIGNMENT))[..., :length]

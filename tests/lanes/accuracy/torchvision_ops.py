@@ -10,7 +10,7 @@ _library = torch.library.Library("torchvision", "FRAGMENT")
 
 
 def define() -> None:
-    """Declare what torchvision looks for, where it is not there already; no model here calls it."""
+    """Declare what torchvision looks for; no model here calls it. Beside a torch with CUDA it brings its own."""
     for schema in MISSING:
-        if not hasattr(torch.ops.torchvision, schema.partition("(")[0]):
+        if torch.version.cuda is None and not hasattr(torch.ops.torchvision, schema.partition("(")[0]):
             _library.define(schema)
