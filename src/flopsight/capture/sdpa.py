@@ -15,7 +15,7 @@ aten = torch.ops.aten
 MATH, FLASH, EFFICIENT, CUDNN = range(4)
 """What `_fused_sdp_choice` answers."""
 ALIGNMENT = 8
-"""The memory-efficient kernel reads this many elements of its mask at a time: rows have to begin at multiples of it."""
+"""Kernels on a GPU read this many elements at a time: heads are as wide as a multiple of it, masks' rows begin at one."""
 
 
 @contextmanager
@@ -35,7 +35,11 @@ def attention_as_on(target: str) -> Iterator[None]:
                 query, key, value, dropout_p, is_causal, attn_mask=attn_mask, scale=scale
             )
         elif path == FLASH:
-            out = aten._scaled_dot_product_flash_attention(query, key, value, dropout_p, is_causal, False, scale=scale)
+            wide = [_padded(tensor) if target == "cuda" else tensor for tensor in (query, key, value)]
+            scale = query.shape[-1] ** -0.5 if scale is None else scale
+            out = aten._scaled_dot_product_flash_attention(*wide, dropout_p, is_causal, False, scale=scale)
+            if wide[0] is not query:
+                out = (out[0][..., : query.shape[-1]],)
         elif path == EFFICIENT:
             out = aten._scaled_dot_product_efficient_attention(
                 query, key, value, _aligned(attn_mask), trained, dropout_p, is_causal, scale=scale
@@ -123,3 +127,9 @@ def _aligned(mask: Tensor | None) -> Tensor | None:
         return mask
     length = mask.shape[-1]
     return torch.nn.functional.pad(mask, (0, ALIGNMENT - length % ALIGNMENT))[..., :length]
+
+
+def _padded(tensor: Tensor) -> Tensor:
+    """A tensor as wide as the flash kernel wants it."""
+    missing = -tensor.shape[-1] % ALIGNMENT
+    return torch.nn.functional.pad(tensor, (0, missing)) if missing else tensor
