@@ -15,20 +15,15 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from ..caveats import Caveat
 from ..records import FORWARD, OPTIMIZER, RECOMPUTE, ModuleCall, OpRecord
 from . import internals
+from .entries import Entries
 from .facts import MADE_OF_OPS, OpInfo, describe, stored, values_by_name
 from .memory import INPUTS, Live, Saved, held_by
-from .metas import flat, meta, metas, raw, tensors_in
+from .metas import flat, meta, raw, tensors_in
 from .ownership import Ownership, optimizer_steps
 from .place import Place, Places
 from .scope import Call, Site, Sites, eager, module_calls, sites_of
 
-COMPACT_AT = 50_000
-"""Raw entries are folded into counts when this many have gathered, so that long runs stay small."""
-
 WORKING = frozenset(("pointwise", "reduction", "matrix", "other"))
-
-Raw = tuple[Any, ...]
-"""(info, args, kwargs, outputs, facts, site, phase), tensors replaced by raw metas."""
 
 
 class Counter(TorchDispatchMode):
@@ -59,8 +54,7 @@ class Counter(TorchDispatchMode):
         """The exception, by its id: holding it would hold all that its frames hold."""
         self._infos: dict[Any, OpInfo] = {}
         self._calls: dict[Site, list[Any]] = {}
-        self._raw: list[Raw] = []
-        self._folded: Tally[Raw] = Tally()
+        self._entries = Entries()
         self._ownership: Ownership | None = None
         self._stack = ExitStack()
         self._depth = 0
@@ -249,12 +243,10 @@ class Counter(TorchDispatchMode):
                 facts = (*facts, ("nnz", stored(value)))
         if self._ownership is not None and phase is OPTIMIZER:
             for row, part, named, made in self._ownership.split(args, kwargs, output):
-                self._raw.append((info, part, named, made, facts, row, phase))
+                self._entries.add((info, part, named, made, facts, row, phase))
         else:
             named = tuple((name, raw(value)) for name, value in kwargs.items()) if kwargs else ()
-            self._raw.append((info, tuple(map(raw, args)), named, raw(output), facts, site, phase))
-        if len(self._raw) >= COMPACT_AT:
-            self._fold()
+            self._entries.add((info, tuple(map(raw, args)), named, raw(output), facts, site, phase))
 
     def _expand(self, info: OpInfo, func: Any, args: Any, kwargs: Any) -> Any:
         """Look inside an op that has no formula, where that is safe; else note it as it is."""
@@ -277,13 +269,13 @@ class Counter(TorchDispatchMode):
 
     def add(self, other: Counter) -> None:
         """Take in what another counter saw of the same model, or of a twin of it: its rows have the same paths."""
-        other._fold()
-        self._fold()
-        rows = {site.path: site for site in self._calls} | {entry[5].path: entry[5] for entry in self._folded}
+        rows = {site.path: site for site in chain(self._calls, self._entries.sites())}
         infos = {(info.name, info.overload): info for info in self._infos.values()}
-        for (info, *middle, site, phase), count in other._folded.items():
-            same = infos.setdefault((info.name, info.overload), info)
-            self._folded[(same, *middle, rows.setdefault(site.path, site), phase)] += count
+        self._entries.add_all(
+            other._entries,
+            lambda info: infos.setdefault((info.name, info.overload), info),
+            lambda site: rows.setdefault(site.path, site),
+        )
         for func, info in other._infos.items():
             mine = self._infos.setdefault(func, info)
             if mine is not info:
@@ -296,21 +288,9 @@ class Counter(TorchDispatchMode):
         self.direct_forwards |= other.direct_forwards
         self.caveats += [caveat for caveat in other.caveats if caveat not in self.caveats]
 
-    def _fold(self) -> None:
-        for entry in self._raw:
-            self._folded[entry] += 1
-        self._raw.clear()
-
     def records(self) -> Iterator[OpRecord]:
-        """Every op that ran, equal calls folded into one record; equal calls elsewhere share their arguments."""
-        self._fold()
-        seen: dict[Raw, OpRecord] = {}
-        for entry, count in self._folded.items():
-            *call, site, phase = entry
-            record = seen.get(key := tuple(call))
-            if record is None:
-                record = seen[key] = _record(*call)
-            yield record.at(site.path, phase, count)
+        """Every op that ran, equal calls as one record."""
+        return self._entries.records()
 
     def views(self) -> dict[str, int]:
         """Calls of ops that do no work, by name."""
@@ -324,18 +304,6 @@ class Counter(TorchDispatchMode):
         """What went in and out of every module that was called."""
         for site, (calls, inputs, outputs) in self._calls.items():
             yield ModuleCall(site.path, calls, tuple(map(meta, inputs)), tuple(map(meta, outputs)))
-
-
-def _record(info: OpInfo, args: Any, kwargs: Any, outputs: Any, facts: Any) -> OpRecord:
-    bound = info.defaults | dict(zip(info.names, args, strict=False)) | dict(kwargs)
-    return OpRecord(
-        op=info.name,
-        overload=info.overload,
-        args={name: meta(bound[name]) for name in info.names if name in bound},
-        outputs=tuple(metas(outputs)),
-        kind=info.kind,
-        facts=dict(facts),
-    )
 
 
 def _inside(info: OpInfo, func: Any) -> Callable[..., Any] | None:
