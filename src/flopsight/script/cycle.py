@@ -33,6 +33,9 @@ class Cycle:
 
     def stepped(self, optimizer: Any) -> Boundary:
         """Note that an optimizer has stepped."""
+        if not self._first and not self._since and self._closes(optimizer):
+            self.steps += 1
+            return Boundary.ENDED
         known = any(other() is optimizer for other in self._since)
         if self._first and not known:
             self._since.append(ref(optimizer))

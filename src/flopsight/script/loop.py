@@ -45,6 +45,7 @@ class Loop:
         self.per = plan.per
         self.delivered = False
         self._plan = plan
+        self._lead = max(plan.first - 1, 1)  # the step before the window tells what a usual step is
         self._complete = complete
         self._stack = ExitStack()
         self._finder = FirstModel(plan.admits, self._forward)
@@ -107,22 +108,22 @@ class Loop:
 
     def _stepped(self, optimizer: torch.optim.Optimizer, unlike: str = "") -> None:
         self._updates += 1
-        if not self._over and self.per != FORWARD and self._is_ours():
+        if self._over or self.per == FORWARD or not self._is_ours():
+            return
+        boundary = self.cycle.stepped(optimizer)
+        early = self._window is None and self.cycle.steps < self._lead and self.per == OPTIMIZER
+        if boundary is not Boundary.WITHIN and not early:
             with self._guarded():
-                self._end_update(optimizer, unlike)
+                self._end_update(optimizer, boundary, unlike)
 
-    def _end_update(self, optimizer: torch.optim.Optimizer, unlike: str) -> None:
+    def _end_update(self, optimizer: torch.optim.Optimizer, boundary: Boundary, unlike: str) -> None:
         self.per = OPTIMIZER
         self._finder.end()
-        boundary = self.cycle.stepped(optimizer)
-        if boundary is Boundary.WITHIN:
-            return
         if boundary is Boundary.MOVED:
             self._begin_again()
         elif self._window is not None:
             self._end_step(self._window, unlike)
-        lead = max(self._plan.first - 1, 1)  # the step before the window tells what a usual step is
-        if self._window is None and not self._over and self.cycle.steps >= lead:
+        if self._window is None and not self._over and self.cycle.steps >= self._lead:
             self._begin(self.cycle.steps, [optimizer])
 
     def _is_ours(self) -> bool:
