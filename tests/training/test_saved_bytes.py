@@ -187,3 +187,9 @@ def test_a_graph_that_nobody_runs_backward_is_freed_with_its_output():
         model(torch.randn(4, 8))
 
     assert made.bytes == 0
+
+
+def test_a_forward_whose_backward_never_comes_tells_what_it_kept_until_its_output_was_dropped():
+    profile = flopsight.count(nn.Sequential(nn.Linear(8, 8), nn.Tanh()), (torch.randn(4, 8),))
+
+    assert profile.activation_bytes == 4 * 4 * 8
