@@ -131,7 +131,7 @@ def test_coverage_is_always_told():
 def test_unknown_ops_are_named_with_calls_place_and_remedy():
     text = tree(oddities())
 
-    assert "coverage 88.2% of 17 op calls; 2 calls not in the totals:" in text
+    assert "coverage 88.2% of 17 op calls, 90.0% of the bytes they move; 2 calls not in the totals:" in text
     assert 'mylib.spin: 2 calls in mystery. Say what it costs: @flopsight.formula("mylib.spin")' in text
 
 

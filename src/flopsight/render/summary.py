@@ -47,8 +47,10 @@ def coverage_lines(profile: Profile) -> tuple[str, ...]:
     calls = f"{units.count(coverage.calls)} op calls"
     if coverage.complete:
         return (f"coverage 100% of {calls}",)
-    share = floor(coverage.share * 1000) / 10  # never rounded up to a 100% that is not there
-    lines = [f"coverage {share}% of {calls}; {calls_of(coverage.unknown_calls)} not in the totals:"]
+    # never rounded up to a 100% that is not there
+    share, of_bytes = (floor(part * 1000) / 10 for part in (coverage.share, coverage.bytes_share))
+    missed = f"{calls_of(coverage.unknown_calls)} not in the totals:"
+    lines = [f"coverage {share}% of {calls}, {of_bytes}% of the bytes they move; {missed}"]
     for op, missing in coverage.unknown.items():
         places = ", ".join(path or "the model itself" for path in missing.modules[:3])
         more = f" and {len(missing.modules) - 3} more" if len(missing.modules) > 3 else ""
