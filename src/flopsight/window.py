@@ -270,7 +270,7 @@ class StepWindow:
             yield CountedLive("the loop ended before a step could be timed by itself")
         elif self._traced is None and all(step.timer is None for step in self._timed):
             yield NotSplit()
-        if any(call.compiled for call in counted.calls):
+        if self.sites.compiled or any(call.compiled for call in counted.calls):
             yield CountedEager(first)
 
 

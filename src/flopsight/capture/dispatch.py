@@ -83,14 +83,16 @@ class Counter(TorchDispatchMode):
 
     def __exit__(self, *problem: object) -> None:
         """Stop watching; everything is as it was."""
-        super().__exit__(*problem)  # type: ignore[no-untyped-call]
-        self._depth -= 1
-        if not self._depth:
-            self.sites.on_root = None
-            self._stack.close()
-            if self.places is not None:
-                self.direct_forwards |= self.places.direct_forwards
-                self.places = None
+        try:
+            super().__exit__(*problem)  # type: ignore[no-untyped-call]
+        finally:
+            self._depth -= 1
+            if not self._depth:
+                self.sites.on_root = None
+                self._stack.close()
+                if self.places is not None:
+                    self.direct_forwards |= self.places.direct_forwards
+                    self.places = None
 
     def _begin_step(self, optimizer: torch.optim.Optimizer) -> None:
         if self.places is not None and self.places.here() is not None:

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from threading import Lock
+from types import MethodType
 from typing import Any
 
 import torch
@@ -153,6 +154,11 @@ def kernel(func: Any, *keys: str) -> Callable[..., Any] | None:
             dispatch_key = getattr(torch._C.DispatchKey, key)
             return lambda *args, **kwargs: func._op_dk(dispatch_key, *args, **kwargs)
     return None
+
+
+def bypasses_call(wrapper: Any) -> bool:
+    """Whether a wrapper of torch.compile runs its module by the `__call__` that it kept when it was made."""
+    return isinstance(getattr(wrapper.forward, "_torchdynamo_orig_callable", None), MethodType)
 
 
 def is_composite(func: Any) -> bool:

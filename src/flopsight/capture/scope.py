@@ -211,6 +211,8 @@ class Sites:
         self.owners: dict[int, Site] = {}
         self.on_root: Callable[[nn.Module], None] | None = None
         """Called with every root that is found while watching."""
+        self.compiled = False
+        """Whether a model came in a wrapper of torch.compile."""
         self._admits = admits
         self._rows: dict[int, list[Site]] = {}
         self._kept: list[nn.Module] = []
@@ -254,11 +256,14 @@ class Sites:
             return []
         inner = compiled_from(module)
         if inner is not module:
+            self.compiled = True
             same = self._rows.get(id(inner)) or self._meet(inner, caller)
-            if same:
+            if same and internals.bypasses_call(module):
                 self._rows[id(module)] = same
                 self._kept.append(module)
-            return same
+                return same
+            self._foreign.add(module)  # the call that follows, of the module inside, is the one to note
+            return []
         if self._model is None and caller is self.outside:
             if self._admits(module):
                 self._add_root(module)

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import distributed
 
+from ..capture import internals
 from ..capture.ownership import after_optimizer_steps
 from ..capture.scope import Call, Sites, wrapped
 from ..caveats import MovedWindow
@@ -51,6 +52,7 @@ class Loop:
         self._finder = FirstModel(plan.admits, self._forward)
         self._window: StepWindow | None = None
         self._thread: int | None = None
+        self._waiting: list[torch.optim.Optimizer] | None = None
         self._updates = 0
         self._several = False
         self._over = False
@@ -110,6 +112,9 @@ class Loop:
         self._updates += 1
         if self._over or self.per == FORWARD or not self._is_ours():
             return
+        if internals.graph_task() != -1:
+            self._wait_for_backward(optimizer)
+            return
         boundary = self.cycle.stepped(optimizer)
         early = self._window is None and self.cycle.steps < self._lead and self.per == OPTIMIZER
         if boundary is not Boundary.WITHIN and not early:
@@ -125,6 +130,23 @@ class Loop:
             self._end_step(self._window, unlike)
         if self._window is None and not self._over and self.cycle.steps >= self._lead:
             self._begin(self.cycle.steps, [optimizer])
+
+    def _wait_for_backward(self, optimizer: torch.optim.Optimizer) -> None:
+        """Some optimizers step within backward, where nothing can be put on that would outlast it."""
+        if self._waiting is None:
+            self._waiting = []
+            self._stack.enter_context(wrapped(torch.autograd, "backward", self._after_backward))
+        self._waiting.append(optimizer)
+
+    def _after_backward(self, plain: Call) -> Call:
+        def backward(*args: Any, **kwargs: Any) -> Any:
+            try:
+                return plain(*args, **kwargs)
+            finally:
+                while self._waiting and internals.graph_task() == -1:
+                    self._stepped(self._waiting.pop(0))
+
+        return backward
 
     def _is_ours(self) -> bool:
         """Whether this is the thread that trains."""
