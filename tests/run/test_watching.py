@@ -1,9 +1,5 @@
 """Models that are found while they run, steps that are not like the others, and the hooks that tell of them."""
 
-import gc
-import threading
-
-import pytest
 import torch
 from torch import nn
 
@@ -12,7 +8,6 @@ from flopsight.capture.ownership import after_optimizer_steps, optimizer_steps
 from flopsight.capture.scope import Sites, calls_of
 from flopsight.caveats import MovedWindow
 from flopsight.script.firstmodel import FirstModel
-from flopsight.script.loop import Loop
 from flopsight.script.plan import Plan
 from flopsight.window import MOST_MOVES, StepWindow
 
@@ -255,71 +250,3 @@ def test_what_is_compiled_while_the_finder_looks_holds_nothing_of_ours():
     assert compiled.forward.__closure__ is None or not [
         cell for cell in compiled.forward.__closure__ if "flopsight" in repr(cell.cell_contents)
     ]
-
-
-@pytest.fixture(name="delivered")
-def _delivered():
-    made = []
-    yield made
-    gc.collect()
-
-
-def looped(plan, delivered, body, steps=9):
-    loop = Loop(plan, delivered.append)
-    loop.watch()
-    try:
-        for _ in range(steps):
-            body()
-    finally:
-        rest = loop.end(None)
-    return loop, rest
-
-
-def test_a_failure_of_ours_ends_the_profile_and_not_the_loop(delivered, monkeypatch):
-    model = Small()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    monkeypatch.setattr(StepWindow, "_begin", lambda self: 1 / 0)
-
-    loop, _ = looped(Plan(3, 3), delivered, lambda: train(model, optimizer))
-
-    (make,) = delivered
-    with pytest.raises(ZeroDivisionError):
-        make()
-    assert loop.delivered
-
-
-def test_steps_of_another_thread_are_not_ours(delivered):
-    model, other = Small(), Small()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    aside = torch.optim.SGD(other.parameters(), lr=0.1)
-
-    def body():
-        train(model, optimizer)
-        thread = threading.Thread(target=lambda: train(other, aside))
-        thread.start()
-        thread.join()
-
-    loop, _ = looped(Plan(4, 4), delivered, body)
-
-    assert loop.cycle.steps == 6  # up to the end of the window: the step after it was timed
-    assert delivered[0]().macs == MACS
-
-
-def test_many_optimizers_in_one_step_are_one_step(delivered):
-    """One optimizer a parameter, each stepping in backward as soon as its gradient is there."""
-    model = Small()
-    optimizers = {p: torch.optim.SGD([p], lr=0.1) for p in model.parameters()}
-
-    def update(parameter):
-        optimizers[parameter].step()
-        parameter.grad = None
-
-    for parameter in model.parameters():
-        parameter.register_post_accumulate_grad_hook(update)
-
-    looped(Plan(3, 3), delivered, lambda: model(torch.ones(5, 4)).square().mean().backward())
-
-    profile = delivered[0]()
-    assert profile.step == 3
-    assert profile.macs == MACS
-    assert profile.optimizer.flops > 0
