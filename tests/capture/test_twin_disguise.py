@@ -48,6 +48,13 @@ def test_tensors_say_that_they_are_on_the_device():
     assert tensor.device.type == "meta"
 
 
+def test_numbers_that_are_there_in_python_stay_there_whatever_device_is_asked_for():
+    with Disguise(GPU):
+        made = torch.tensor([3, 4], device=GPU), torch.as_tensor([5], device=GPU), zeros(1).new_tensor([6])
+
+    assert [one.tolist() for one in made] == [[3, 4], [5], [6]]
+
+
 CELLS = {"RNN": 1, "GRU": 3, "LSTM": 4}
 
 

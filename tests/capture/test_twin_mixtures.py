@@ -106,9 +106,9 @@ def test_a_choice_along_another_dimension_is_a_choice_there():
             self.router, self.layer = nn.Linear(WIDTH, EXPERTS), nn.Linear(WIDTH, WIDTH)
 
         def forward(self, x):
-            chosen = self.router(x).topk(6, dim=0).indices
+            chosen = self.router(x).topk(4, dim=0).indices
             return self.layer(x[chosen[:, 0].unique()])
 
-    profile = flopsight.count(ExpertsChoose(), (X,), on="meta")
+    profile = flopsight.count(ExpertsChoose(), (X[:8],), on="meta")
 
-    assert profile["layer"].macs == 6 * WIDTH * WIDTH
+    assert profile["layer"].macs == 4 * WIDTH * WIDTH

@@ -48,6 +48,13 @@ def read_through_an_earlier_view(model, x, numbers):
     return column.sum()
 
 
+def read_before_a_write_and_asked_for_after_it(model, x, numbers):
+    base = torch.ones(3)
+    before = base + 0
+    base.add_(5)
+    return before.sum() + 0 * int(base.sum())
+
+
 def filled_piece_by_piece(model, x, numbers):
     made = torch.empty(3, dtype=torch.long, device=x.device)
     made[0] = 1
@@ -84,6 +91,13 @@ def reinterpreted(model, x, numbers):
     return torch.ones(2, dtype=torch.int32).view(torch.int16).sum()
 
 
+def read_from_memory_after_a_write(model, x, numbers):
+    made = torch.empty(3, dtype=torch.long, device="cpu")
+    made[:] = 1
+    made[1:] += 1
+    return sum(made.tolist()) + made.numpy().sum()
+
+
 def long_chain(model, x, numbers):
     made = torch.zeros(3, dtype=torch.long)
     for _ in range(2000):
@@ -110,6 +124,7 @@ TAKEN_FROM_KNOWN_VALUES = [
     lambda model, x, numbers: torch.equal(numbers, numbers.clone()) + 1,
     lambda model, x, numbers: numbers.unique().numel(),
     lambda model, x, numbers: numbers.nonzero().shape[0],
+    lambda model, x, numbers: torch.where(numbers > 1)[0].shape[0],
     lambda model, x, numbers: torch.repeat_interleave(numbers).numel() // 2,
     lambda model, x, numbers: numbers.bincount().numel(),
     lambda model, x, numbers: numbers.view(5, 1).expand(5, 3).sum(),
@@ -118,21 +133,33 @@ TAKEN_FROM_KNOWN_VALUES = [
     lambda model, x, numbers: model.scale * 2,
     lambda model, x, numbers: 1 if x.device.type == "cpu" and x.is_cpu and not x.is_meta else 2,
     lambda model, x, numbers: torch.nn.functional.one_hot(numbers).sum(),
-    written_through_a_view, read_through_an_earlier_view, filled_piece_by_piece, copied_over_something_unknown, masked,
-    two_dimensional_mask, mask_on_unknown_values, picked_from_unknown_values, reinterpreted, long_chain,
+    written_through_a_view, read_before_a_write_and_asked_for_after_it, read_through_an_earlier_view, filled_piece_by_piece, copied_over_something_unknown, masked,
+    two_dimensional_mask, read_from_memory_after_a_write, mask_on_unknown_values, picked_from_unknown_values, reinterpreted, long_chain,
     constant_on_the_inputs_device, constant_of_numbers_taken_from_a_tensor,
 ]  # fmt: skip
 
 
+@pytest.mark.parametrize("inference", [False, True])
 @pytest.mark.parametrize("times", TAKEN_FROM_KNOWN_VALUES)
-def test_what_follows_from_known_values_is_known_on_meta(times):
-    real = count(times, "real")
-
-    meta = count(times, "meta")
+def test_what_follows_from_known_values_is_known_on_meta(times, inference):
+    with torch.inference_mode(inference):
+        real, meta = (count(times, on) for on in ("real", "meta"))
 
     assert real.macs >= ONCE
     assert meta.macs == real.macs
     assert not meta.caveats
+
+
+@torch.inference_mode()
+def test_an_op_that_hands_its_input_through_hands_its_value_through_every_time():
+    def times(model, x, numbers):
+        same = [torch.dropout(numbers.float(), 0.5, train=False) for _ in range(3)]
+        return sum(int(one[0]) for one in same)
+
+    profile = count(times, "meta")
+
+    assert profile.macs == 3 * 3 * ONCE
+    assert not profile.caveats
 
 
 def test_an_expanded_input_has_the_values_that_it_shows():
@@ -187,7 +214,7 @@ def test_a_tensor_of_the_users_is_read_as_it_is_and_never_written():
     def times(model, x, numbers):
         kept.add_(2)
         kept[:1] = 7
-        return kept.sum()
+        return sum(kept.tolist())
 
     profile = count(times, "meta")
 

@@ -28,7 +28,7 @@ def scalar(func: Any, args: Any, kwargs: Any, assume: Assume) -> Any:
         return func(*map(value_of, args), **kwargs)
     except Unknowable:
         assume(ZERO)
-        return False if func is aten.equal.default or args[0].dtype is torch.bool else 0
+        return False if func in (aten.equal.default, aten.is_nonzero.default) or args[0].dtype is torch.bool else 0
 
 
 def shaped_by_values(func: Any, args: Any, kwargs: Any, _assume: Assume) -> Any:
@@ -73,8 +73,13 @@ def ctc_loss(_func: Any, args: Any, _kwargs: Any, _assume: Assume) -> tuple[Tens
 
 INSTEAD: dict[Any, Callable[[Any, Any, Any, Assume], Any]] = {
     aten._local_scalar_dense.default: scalar,
+    aten.item.default: scalar,  # what arrives in inference mode, where torch takes fewer ops apart
+    aten.is_nonzero.default: scalar,
     aten.equal.default: scalar,
     aten.nonzero.default: shaped_by_values,
+    aten.nonzero_numpy.default: shaped_by_values,
+    aten.where.default: shaped_by_values,
+    aten.argwhere.default: shaped_by_values,
     aten._unique2.default: shaped_by_values,
     aten.unique_dim.default: shaped_by_values,
     aten.unique_consecutive.default: shaped_by_values,

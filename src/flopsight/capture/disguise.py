@@ -24,9 +24,10 @@ aten = torch.ops.aten
 class Disguise(TorchFunctionMode):
     """Meta tensors look as if they were on `device`."""
 
-    def __init__(self, device: torch.device) -> None:
+    def __init__(self, device: torch.device, value: Callable[[Tensor], Tensor] = value_of) -> None:
         super().__init__()
         self.device = device
+        self.value = value
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Answer as a tensor on the device would."""
@@ -67,13 +68,24 @@ def _numbers(data: Any) -> Any:
     return data.tolist() if isinstance(data, Tensor) else data
 
 
-def _text(_mode: Disguise, func: Any, args: Any, kwargs: Any) -> str:
+def _text(mode: Disguise, func: Any, args: Any, kwargs: Any) -> str:
     """The text of a number, which modules use as a key."""
     try:
-        return format(value_of(args[0]).item() if args[0].dim() == 0 else args[0], *args[1:])
+        with internals.without_modes():
+            return format(mode.value(args[0]).item() if args[0].dim() == 0 else args[0], *args[1:])
     except Unknowable:
         text: str = func(*args, **kwargs)
         return text
+
+
+def _data(mode: Disguise, func: Any, args: Any, kwargs: Any) -> Any:
+    """What torch reads from memory, past every op: the value, and not what the memory of a twin happens to hold."""
+    with internals.without_modes():
+        try:
+            value = mode.value(args[0]).clone()
+        except Unknowable:
+            raise Unknowable(f"Tensor.{func.__name__} needs values, which a model on meta does not have.") from None
+        return func(value, *args[1:], **kwargs)
 
 
 def _assign(_mode: Disguise, func: Any, args: Any, kwargs: Any) -> None:
@@ -151,6 +163,9 @@ ANSWERS: dict[Any, Callable[..., Any]] = {
     torch.as_tensor: _constant,
     Tensor.new_tensor: _new_constant,
     Tensor.__format__: _text,
+    Tensor.tolist: _data,
+    Tensor.numpy: _data,
+    Tensor.__array__: _data,
     Tensor.__setitem__: _assign,
     **{getattr(torch, kind): _recurrent(kind) for kind in recurrent.KINDS},
     torch.dropout: _dropout,

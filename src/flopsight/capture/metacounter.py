@@ -21,6 +21,7 @@ from .sdpa import attention_as_on
 Tensor = torch.Tensor
 aten = torch.ops.aten
 META, CPU = torch.device("meta"), torch.device("cpu")
+MOVES = {aten._to_copy.default, aten.to.dtype_layout}
 READ_AT_ONCE = 1 << 12
 """Elements up to which a real tensor is read when it joins; a larger one is read when asked for, if nobody wrote into it."""
 ALIASES = "aliases"
@@ -51,15 +52,15 @@ class MetaCounter(Counter):
         """Begin to watch; the model runs as it would on the target device."""
         if not self._depth:
             self._stack.enter_context(attention_as_on(self._target))
-            if self._target != "meta":
-                self._stack.enter_context(Disguise(torch.empty(0, device=self._target).device))
+            device = torch.empty(0, device=self._target).device
+            self._stack.enter_context(Disguise(device, lambda tensor: shadow.value_of(self._on_meta(tensor))))
         super().__enter__()
         return self
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Note an op, unless it moves a tensor to the device where its original is already."""
         with internals.without_functions():
-            if func is aten._to_copy.default and self._stays(args[0], **(kwargs or {})):
+            if func in MOVES and self._stays(args[0], **(kwargs or {})):
                 return self._read_by_user(self._on_meta(args[0]), kwargs["device"])
             return super().__torch_dispatch__(func, types, args, kwargs)
 
@@ -73,7 +74,7 @@ class MetaCounter(Counter):
         if func in AFTER:
             AFTER[func](func, args, kwargs, output, self._assume)
         shadow.follow(func, args, kwargs, output)
-        return self._read_by_user(output, wanted) if func is aten._to_copy.default and wanted else output
+        return self._read_by_user(output, wanted) if func in MOVES and wanted else output
 
     def _on_meta(self, value: Any) -> Any:
         """Real tensors among meta ones join them, with their values; every device means meta here."""

@@ -140,7 +140,7 @@ def forget(tensors: Any) -> None:
 def follow(func: Any, args: Any, kwargs: dict[str, Any], output: Any) -> None:
     """Note what an op made of known values; what it wrote by unknown ones is no longer known."""
     written = {internals.storage_key(tensor): tensor for tensor in _written(func, args, kwargs)}
-    if not written and (func.is_view or any(contents_of(t) is None for t in flat(args))):
+    if not written and (_is_view(args, output) or any(contents_of(t) is None for t in flat(args))):
         return
     try:
         _check_repeatable(func)
@@ -151,6 +151,12 @@ def follow(func: Any, args: Any, kwargs: dict[str, Any], output: Any) -> None:
         forget(list(written.values()))
         return
     _note(Call(func, *reads, written=[_sure(tensor) for tensor in written.values()]), written, (args, kwargs), output)
+
+
+def _is_view(args: Any, output: Any) -> bool:
+    if not args or not isinstance(args[0], Tensor) or not isinstance(output, Tensor):
+        return False
+    return internals.storage_key(args[0]) == internals.storage_key(output)
 
 
 def _check_repeatable(func: Any) -> None:
