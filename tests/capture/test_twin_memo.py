@@ -20,7 +20,9 @@ class Calls(nn.Module):
 
 
 def strides(model, x):
-    return (x @ model.weight) + (x.t().contiguous().t() @ model.weight)
+    """The second exponential is in the other order, and making it contiguous takes a copy."""
+    y = x @ model.weight
+    return y.exp().contiguous().sum() + y.t().exp().contiguous().sum()
 
 
 def dtypes(model, x):
