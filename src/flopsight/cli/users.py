@@ -6,14 +6,11 @@ import os
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 from ..errors import FlopsightError
+from ..script.frames import EVERY_FRAME, is_ours
 
-OURS = Path(__file__).parent.parent
 EXIT_CODE = 3
-EVERY_FRAME = "FLOPSIGHT_TRACEBACK"
-"""The variable that keeps our frames in, for reports about us."""
 
 
 class TargetRaised(Exception):
@@ -44,17 +41,11 @@ def users_traceback(problem: BaseException) -> str:
 
 
 def _strip(page: traceback.TracebackException) -> None:
-    kept = [frame for frame in page.stack if not _is_ours(frame.filename)]
+    kept = [
+        frame for frame in page.stack if not (is_ours(frame.filename) or frame.filename.startswith("<frozen importlib"))
+    ]
     if kept:
         page.stack = traceback.StackSummary.from_list(kept)
     for linked in (page.__cause__, page.__context__):
         if linked is not None:
             _strip(linked)
-
-
-def _is_ours(filename: str) -> bool:
-    """Whether a file is the profiler's; an embedded model is a target like any other."""
-    path = Path(filename)
-    if filename.startswith("<frozen importlib"):
-        return True
-    return path.is_relative_to(OURS) and not path.is_relative_to(OURS / "zoo")

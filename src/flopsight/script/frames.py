@@ -24,10 +24,16 @@ def without_ours(problem: BaseException) -> None:
         todo += [other for other in linked if other is not None and id(other) not in seen]
 
 
+def is_ours(filename: str) -> bool:
+    """Whether a file is the profiler's; an embedded model is the user's as much as any other."""
+    path = Path(filename)
+    return path.is_relative_to(OURS) and not path.is_relative_to(OURS / "zoo")
+
+
 def _trimmed(traceback: TracebackType | None) -> TracebackType | None:
     kept = []
     while traceback is not None:
-        if not Path(traceback.tb_frame.f_code.co_filename).is_relative_to(OURS):
+        if not is_ours(traceback.tb_frame.f_code.co_filename):
             kept.append(traceback)
         traceback = traceback.tb_next
     below: TracebackType | None = None

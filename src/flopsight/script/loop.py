@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import gc
 import os
-import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -14,9 +13,7 @@ from typing import Any
 import torch
 from torch import distributed
 
-from ..capture import internals
-from ..capture.ownership import after_optimizer_steps
-from ..capture.scope import Call, Sites, wrapped
+from ..capture.scope import Sites
 from ..caveats import MovedWindow
 from ..errors import InputError
 from ..tree import Profile, World
@@ -24,8 +21,8 @@ from ..window import StepWindow
 from .cycle import Boundary, Cycle
 from .firstmodel import FirstModel
 from .plan import FORWARD, OPTIMIZER, Plan
+from .updates import Updates
 
-SKIPPED = "the gradient scaler skipped its update"
 SEVERAL = "several optimizers step in turn, and where that step ended was known only after it"
 UNSEEN = "where that step began was known only after it"
 
@@ -48,12 +45,9 @@ class Loop:
         self._plan = plan
         self._lead = max(plan.first - 1, 1)  # the step before the window tells what a usual step is
         self._complete = complete
-        self._stack = ExitStack()
+        self._updates = Updates(self._stepped)
         self._finder = FirstModel(plan.admits, self._forward)
         self._window: StepWindow | None = None
-        self._thread: int | None = None
-        self._waiting: list[torch.optim.Optimizer] | None = None
-        self._updates = 0
         self._several = False
         self._over = False
 
@@ -61,8 +55,7 @@ class Loop:
 
     def watch(self) -> None:
         """Begin; forked processes, such as those that load data, are left alone."""
-        self._stack.enter_context(after_optimizer_steps(self._stepped))
-        self._stack.enter_context(wrapped(torch.amp.GradScaler, "step", self._scaled))
+        self._updates.watch()
         if self.per != OPTIMIZER or self._plan.first == 0:
             self._finder.watch()
         os.register_at_fork(after_in_child=self._leave)
@@ -80,7 +73,7 @@ class Loop:
         """The script is over: what there is to hand over yet; of one that raised, a part of a step too."""
         self._over = True
         self._finder.end()
-        self._stack.close()
+        self._updates.end()
         window = self._window
         if window is None:
             return None
@@ -108,12 +101,8 @@ class Loop:
 
     # -- steps that an optimizer ends
 
-    def _stepped(self, optimizer: torch.optim.Optimizer, unlike: str = "") -> None:
-        self._updates += 1
-        if self._over or self.per == FORWARD or not self._is_ours():
-            return
-        if internals.graph_task() != -1:
-            self._wait_for_backward(optimizer)
+    def _stepped(self, optimizer: torch.optim.Optimizer, unlike: str) -> None:
+        if self._over or self.per == FORWARD:
             return
         boundary = self.cycle.stepped(optimizer)
         early = self._window is None and self.cycle.steps < self._lead and self.per == OPTIMIZER
@@ -130,41 +119,6 @@ class Loop:
             self._end_step(self._window, unlike)
         if self._window is None and not self._over and self.cycle.steps >= self._lead:
             self._begin(self.cycle.steps, [optimizer])
-
-    def _wait_for_backward(self, optimizer: torch.optim.Optimizer) -> None:
-        """Some optimizers step within backward, where nothing can be put on that would outlast it."""
-        if self._waiting is None:
-            self._waiting = []
-            self._stack.enter_context(wrapped(torch.autograd, "backward", self._after_backward))
-        self._waiting.append(optimizer)
-
-    def _after_backward(self, plain: Call) -> Call:
-        def backward(*args: Any, **kwargs: Any) -> Any:
-            try:
-                return plain(*args, **kwargs)
-            finally:
-                while self._waiting and internals.graph_task() == -1:
-                    self._stepped(self._waiting.pop(0))
-
-        return backward
-
-    def _is_ours(self) -> bool:
-        """Whether this is the thread that trains."""
-        if self._thread is None:
-            self._thread = threading.get_ident()
-        return self._thread == threading.get_ident()
-
-    def _scaled(self, plain: Call) -> Call:
-        """A gradient scaler that meets infinities leaves out the optimizer's step, but not the loop's."""
-
-        def step(scaler: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
-            before = self._updates
-            result = plain(scaler, optimizer, *args, **kwargs)
-            if self._updates == before:
-                self._stepped(optimizer, unlike=SKIPPED)
-            return result
-
-        return step
 
     # -- steps that are forwards
 
