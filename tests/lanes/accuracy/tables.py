@@ -18,7 +18,7 @@ TEXT = """\
 # How far the numbers can be trusted
 
 This page is generated (`make accuracy`). `make lane-accuracy` makes it again, compares, and holds every claim in it
-as a test. Versions: {versions}; everything ran on a CPU.
+as a test. Everything ran on a CPU, with {versions}.
 
 Three witnesses, none of which is our own output:
 
@@ -28,12 +28,16 @@ Three witnesses, none of which is our own output:
    the last MAC in {agree} of them. In the other {disagree} the whole difference, to the last MAC, comes from
    {faults} faults of torch's counter, which are listed below and numbered in the table.
 3. **The same model without data.** Each is counted on real tensors and again on a twin on the meta device, where no
-   kernel runs. MACs are equal in every one of {rows} module rows, forward and backward, in training and in inference.
-   FLOPs and bytes are equal too, except for the {reasons} reasons listed below.
+   kernel runs. MACs are equal in every one of {rows} module rows, forward and backward, in training and in inference
+   (experts that are modules of their own count as one row, because a router chooses which of them works). FLOPs and
+   bytes are equal too, except for the {reasons} reasons listed below.
 
-{unknown} Beside this lane, `tests/formulas` holds each formula against a brute-force count of scalar products on random
-shapes, `tests/agreement` holds the cases in which other tools are known to be wrong, and `test_training.py` in this
-lane holds every layer of four networks with grouped convolutions against its own arithmetic, forward and backward.
+{unknown}
+
+Beside this lane, `tests/formulas` holds each formula against a brute-force count of scalar products on random shapes,
+`tests/agreement` holds the cases in which other tools are known to be wrong, `tests/gpu` compares a twin with a GPU,
+and `test_training.py` in this lane holds every layer of four networks with grouped convolutions against its own
+arithmetic, forward and backward.
 
 ## Published figures
 
