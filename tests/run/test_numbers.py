@@ -102,6 +102,12 @@ def test_checkpointed_blocks_are_recomputed_and_nothing_else_is():
     assert seen["head"].recompute.macs == seen["embed"].recompute.macs == 0
 
 
+def test_what_a_checkpoint_runs_again_is_no_forward_time():
+    seen = profiled("language.py").profile
+
+    assert seen["blocks"].latency < seen.root.latency
+
+
 def test_a_gan_is_both_models_below_one_root():
     seen = profiled("gan.py").profile
     batch = 5
