@@ -1,6 +1,7 @@
 """Scripts as a user starts them: in a process of their own, with and without `flopsight run`."""
 
 import importlib.util
+import signal
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -33,9 +34,15 @@ class Done:
 
 
 def start(words, folder, env=None):
-    done = subprocess.run(list(map(str, words)), cwd=folder, capture_output=True, text=True, env=env)
+    words = list(map(str, words))
+    done = subprocess.run(words, cwd=folder, capture_output=True, text=True, env=env, preexec_fn=heed_ctrl_c)
     files = {path.name: path.read_text() for path in sorted(Path(folder).iterdir()) if path.is_file()}
     return Done(done.returncode, done.stdout, done.stderr, files)
+
+
+def heed_ctrl_c():
+    """A shell in the background has its children ignore the signal that the scripts here are about."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 @cache
