@@ -41,7 +41,7 @@ class Settings:
     formats: tuple[str, ...] = ()
     """How to print; nothing is the default format."""
     phases: tuple[str, ...] = PHASES
-    """Which parts of the step to profile."""
+    """Which parts of the step the profile holds."""
     strict: bool = False
     """Whether an op without a formula is an error."""
     budgets: Mapping[str, Any] = field(default_factory=dict)
@@ -174,8 +174,11 @@ def _names(value: Any, place: str) -> tuple[str, ...]:
     return tuple(value)
 
 
-def _phases(value: Any, place: str) -> tuple[str, ...]:
+def parse_phases(value: Any, place: str = "phases") -> tuple[str, ...]:
+    """The phases that a list names; at least one."""
     names = _names(value, place)
+    if not names:
+        raise ConfigError(f"{place} is empty; name at least one of {', '.join(PHASES)}.")
     for name in names:
         if name not in PHASES:
             raise ConfigError(f"{place}: there is no phase {name!r}.{did_you_mean(name, PHASES) or _all(PHASES)}")
@@ -198,7 +201,7 @@ _CHECKS: Mapping[str, Callable[[Any, str], Any]] = {
     "output_file": _file,
     "steps": _optional_steps,
     "formats": _names,
-    "phases": _phases,
+    "phases": parse_phases,
     "strict": _flag,
     "budgets": _table,
 }

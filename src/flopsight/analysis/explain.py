@@ -56,7 +56,9 @@ def why_unknown(profile: Profile) -> str:
 
 def passes(profile: Profile) -> str:
     """What the model FLOPs are of."""
-    return "forward + backward" if profile.trained else "forward only, no backward ran"
+    if not profile.trained:
+        return "forward only"
+    return "forward + backward" if profile.forward.flops else "backward only"
 
 
 def peaks(profile: Profile) -> str:

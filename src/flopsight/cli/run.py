@@ -64,6 +64,7 @@ def run(
         top_modules=settings.top_modules,
         detailed=settings.detailed,
         text_file=settings.output_file,
+        phases=settings.phases,
         strict=settings.strict,
         budgets=settings.budgets,
     )

@@ -9,13 +9,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import torch
 from accelerate import Accelerator
 from torch import nn
 
+from ..records import PHASES
 from ..tree import Profile
 from .follower import Follower
 
@@ -60,8 +61,9 @@ def step_profiler(
     optimizer: torch.optim.Optimizer | None = None,
     steps: Iterable[int] = range(2, 7),
     save_to: str | Path | None = None,
+    phases: Sequence[str] = PHASES,
 ) -> AcceleratedSteps:
     """Profile a window of optimizer steps of a model that `accelerator.prepare` returned."""
-    follower = Follower(steps, save_to)
+    follower = Follower(steps, save_to, phases)
     follower.begin(accelerator.unwrap_model(model), optimizer, main=accelerator.is_main_process)
     return AcceleratedSteps(accelerator, follower)

@@ -16,9 +16,12 @@ import torch
 from deepspeed.runtime import engine as _runtime
 from torch import nn
 
+from ..analysis.phases import only
 from ..compat.engine import with_engine
 from ..compat.flops_profiler import FlopsProfiler
+from ..config import BLOCK, parse_phases
 from ..errors import StateError
+from ..records import PHASES
 from ..tree import Profile
 
 _DEEPSPEEDS_OWN = _runtime.FlopsProfiler
@@ -33,6 +36,8 @@ class EngineProfiler(FlopsProfiler):
 
     def __init__(self, model: nn.Module, ds_engine: Any = None, recompute_fwd_factor: float = 0.0) -> None:
         super().__init__(model, ds_engine, recompute_fwd_factor)
+        block = ds_engine._config._param_dict.get(BLOCK, {})
+        self._phases = parse_phases(block.get("phases", PHASES), f"{BLOCK}: phases")
         self._begun = False
         self._in_engine = False
         self._printed: Profile | None = None
@@ -54,7 +59,8 @@ class EngineProfiler(FlopsProfiler):
             recompute_fwd_factor=self.recompute_fwd_factor,
             step=engine.flops_profiler_profile_step(),
         )
-        return with_engine(seen, engine, batches=engine.gradient_accumulation_steps())
+        whole = with_engine(seen, engine, batches=engine.gradient_accumulation_steps())
+        return only(whole, self._phases)
 
     def _before(self, engine: Any, _args: Any) -> None:
         self._in_engine = True

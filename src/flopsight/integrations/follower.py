@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import torch
 from torch import nn
 
+from ..analysis.phases import only
+from ..config import parse_phases
 from ..errors import StateError
+from ..records import PHASES
 from ..tree import Profile
 from ..window import StepWindow
 from .trackers import scalars
@@ -18,9 +21,15 @@ from .trackers import scalars
 class Follower:
     """Told by a framework when training and its steps begin and end; a step ends with the optimizer's update."""
 
-    def __init__(self, steps: Iterable[int] = range(2, 7), save_to: str | Path | None = None) -> None:
+    def __init__(
+        self,
+        steps: Iterable[int] = range(2, 7),
+        save_to: str | Path | None = None,
+        phases: Sequence[str] = PHASES,
+    ) -> None:
         self.steps = tuple(steps)
         self.save_to = save_to
+        self.phases = parse_phases(phases)
         self.profile: Profile | None = None
         """What the window held; None until it lies behind."""
         self._window: StepWindow | None = None
@@ -75,7 +84,7 @@ class Follower:
 
     def _finish(self, window: StepWindow) -> dict[str, float]:
         self._window = None
-        self.profile = window.profile
+        self.profile = only(window.profile, self.phases)
         if self.save_to is not None and self._main:
             self.profile.save(self.save_to)
         return scalars(self.profile)

@@ -6,12 +6,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from lightning.pytorch import Callback, LightningModule, Trainer
 
+from ..records import PHASES
 from ..tree import Profile
 from .follower import Follower
 
@@ -19,8 +20,13 @@ from .follower import Follower
 class FlopsightCallback(Callback):  # type: ignore[misc]
     """Profiles a window of optimizer steps, counted from 0 in this run, and logs the figures with `log_dict`."""
 
-    def __init__(self, steps: Iterable[int] = range(2, 7), save_to: str | Path | None = None) -> None:
-        self._follower = Follower(steps, save_to)
+    def __init__(
+        self,
+        steps: Iterable[int] = range(2, 7),
+        save_to: str | Path | None = None,
+        phases: Sequence[str] = PHASES,
+    ) -> None:
+        self._follower = Follower(steps, save_to, phases)
         self._step = 0
 
     @property

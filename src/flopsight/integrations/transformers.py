@@ -6,12 +6,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from transformers import TrainerCallback
 
+from ..records import PHASES
 from ..tree import Profile
 from .follower import Follower
 
@@ -22,8 +23,13 @@ if TYPE_CHECKING:
 class FlopsightCallback(TrainerCallback):  # type: ignore[misc]
     """Profiles a window of optimizer steps, counted from 0 in this run, and adds the figures to the next log."""
 
-    def __init__(self, steps: Iterable[int] = range(2, 7), save_to: str | Path | None = None) -> None:
-        self._follower = Follower(steps, save_to)
+    def __init__(
+        self,
+        steps: Iterable[int] = range(2, 7),
+        save_to: str | Path | None = None,
+        phases: Sequence[str] = PHASES,
+    ) -> None:
+        self._follower = Follower(steps, save_to, phases)
         self._figures: dict[str, float] = {}
 
     @property

@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from ..analysis.budget import check as broken_budgets
+from ..analysis.phases import only
 from ..errors import FlopsightError, InputError
+from ..records import PHASES
 from ..render import check as check_format
 from ..render import render, to_console
 from ..tree import Profile
@@ -33,6 +35,8 @@ class Report:
     detailed: bool = True
     text_file: str | None = None
     """Where the text goes; None is stderr."""
+    phases: tuple[str, ...] = PHASES
+    """The parts of the step that are shown and saved."""
     strict: bool = False
     budgets: Mapping[str, Any] = field(default_factory=dict)
     stream: TextIO = field(default_factory=lambda: sys.stderr)
@@ -51,7 +55,7 @@ class Report:
     def deliver(self, make: Callable[[], Profile]) -> None:
         """Save and show a profile. Nothing that goes wrong here may stop the user's script."""
         try:
-            profile = make()
+            profile = only(make(), self.phases)
             path = self._save(profile)
             if profile.world.rank == 0:
                 self._show(profile)
