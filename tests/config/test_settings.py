@@ -128,6 +128,10 @@ def test_an_unknown_phase_is_answered_with_the_nearest():
     assert "no phase 'backwards'. Did you mean 'backward'?" in complaint({"phases": ["backwards"]})
 
 
+def test_no_phase_at_all_is_refused():
+    assert "phases is empty; name at least one of forward, backward" in complaint({"phases": []})
+
+
 @pytest.mark.parametrize(
     ("name", "text", "said"),
     [

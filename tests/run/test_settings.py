@@ -5,6 +5,8 @@ import sys
 
 from run.running import SCRIPTS, start
 
+from flopsight.store import loads
+
 SCRIPT = SCRIPTS / "exits.py"
 
 
@@ -84,6 +86,31 @@ def test_a_broken_budget_is_said_and_the_exit_code_stays_the_scripts(tmp_path):
     failed = [line for line in done.said if "FAILED" in line]
     assert done.code == 0
     assert failed == ["flopsight: FAILED params is 8, over the budget of 7."]
+
+
+def test_only_the_phases_that_the_block_names_are_shown_and_saved(tmp_path):
+    write(tmp_path, "f.json", {"flops_profiler": {"phases": ["forward", "optimizer"], "formats": ["table", "html"]}})
+
+    done = run(tmp_path, "--config", "f.json", "-o", "p.json")
+
+    seen = loads(done.files["p.json"])
+    assert seen.macs == 4 * 3 * 2
+    assert seen.backward.flops == 0
+    assert seen.optimizer.flops == 3 * 2 + 2  # SGD adds a scaled gradient to every weight, one fused operation
+    assert {row.phase for node in seen.walk() for row in node.ops} == {"forward", "optimizer"}
+    assert (seen.timing.backward, seen.timing.iteration) == (None, None)
+    assert seen.timing.forward is not None
+    assert "Left out by the settings: backward." in done.err
+    assert "Backward FLOPs" not in done.err
+
+
+def test_an_unknown_phase_is_refused_before_the_script_runs(tmp_path):
+    write(tmp_path, "f.json", {"phases": ["forwards"]})
+
+    done = run(tmp_path, "--config", "f.json")
+
+    assert done.code == 2
+    assert "Did you mean 'forward'?" in done.err
 
 
 def test_an_unknown_key_is_refused_before_the_script_runs(tmp_path):

@@ -24,6 +24,7 @@ def _alone(tmp_path_factory):
         hooked=ours | {"stage": 0, "user_hook": True},
         evaluated=ours | {"stage": 0, "evaluate": True},
         accumulated=ours | {"stage": 2, "batches": 3},
+        forward_only=ours | {"stage": 0, "phases": ["forward"]},
         switched_off={"stage": 0, "profiler": "off"},
         stage3=ours | {"stage": 3},
         stage3_hooked=ours | {"stage": 3, "user_hook": True},
@@ -108,6 +109,16 @@ def test_a_step_of_accumulated_gradients_is_all_its_batches(alone):
 
     assert (profile.macs, profile.flops, profile.root.calls) == (3 * net.MACS, 3 * net.FLOPS, 3)
     assert alone["accumulated"].fact("batch size per GPU") == str(3 * net.BATCH)
+
+
+def test_only_the_phases_of_the_block_are_printed(alone):
+    summary = alone["forward_only"]
+
+    assert summary.profile.macs == net.MACS
+    assert (summary.profile.timing.backward, summary.profile.timing.optimizer) == (None, None)
+    assert "Left out by the settings: backward, optimizer." in summary.pages[0]
+    assert "bwd latency:" in alone["stage0"].pages[0]
+    assert "bwd latency:" not in summary.pages[0]
 
 
 def test_losses_are_those_of_an_engine_without_a_profiler(alone, pair):

@@ -33,6 +33,8 @@ def config(case):
     if case["profiler"] != "none":
         enabled = case["profiler"] != "off"
         settings["flops_profiler"] = {"enabled": enabled, "profile_step": 1, "top_modules": 2}
+    if "phases" in case:
+        settings["flops_profiler"]["phases"] = case["phases"]
     return settings | case.get("config", {})
 
 

@@ -105,6 +105,18 @@ def test_an_evaluation_between_two_steps_is_no_part_of_either(tmp_path):
     assert not [caveat for caveat in callback.profile.caveats if "other shapes" in str(caveat)]
 
 
+def test_only_the_phases_that_were_asked_for_are_kept_and_saved(tmp_path):
+    callback = FlopsightCallback(steps=range(1, 4), save_to=tmp_path / "profile.json", phases=["forward"])
+
+    train(tmp_path, callback)
+
+    for profile in (callback.profile, flopsight.load(tmp_path / "profile.json")):
+        assert profile.macs == tiny_llama.macs()
+        assert profile.backward.flops == profile.optimizer.flops == 0
+        assert profile.timing.backward is None
+        assert "Left out by the settings: backward, optimizer." in str(profile)
+
+
 def test_a_callback_that_is_passed_to_the_trainer_profiles_as_well(tmp_path):
     callback = FlopsightCallback(steps=[1])
 

@@ -1,0 +1,117 @@
+"""Profile -> profile: only some phases of the step, as the settings ask for. What is left out is gone, and a note says so."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+
+from ..caveats import BadFormula, Caveat, Note, UnknownOps, Window
+from ..records import BACKWARD, FORWARD, OPTIMIZER, PHASES
+from ..tree import FREE, Coverage, Node, OpRow, Profile, Timing, UnknownOp
+
+
+def only(profile: Profile, phases: Collection[str]) -> Profile:
+    """The profile with these phases' costs, op rows and times; parameters, calls and memory stay those of the step."""
+    left_out = [phase for phase in PHASES if phase not in phases and _ran(profile, phase)]
+    if not left_out:
+        return profile
+    gone = [row for node in profile.walk() for row in node.ops if row.phase in left_out]
+    root = _node(profile.root, left_out)
+    coverage = _coverage(profile.coverage, root, gone)
+    whole = profile.model_parallel_costs
+    return replace(
+        profile,
+        root=root,
+        coverage=coverage,
+        timing=_timing(profile.timing, left_out),
+        caveats=(*_caveats(profile, root, coverage), _note(left_out)),
+        trained=profile.trained and BACKWARD not in left_out,
+        model_parallel_costs=replace(whole, macs=0, flops=0) if whole and FORWARD in left_out else whole,
+        ranks=tuple(only(rank, phases) for rank in profile.ranks),
+    )
+
+
+def _ran(profile: Profile, phase: str) -> bool:
+    """Whether there is anything of a phase to leave out."""
+    costs = getattr(profile.root.total, phase) != FREE
+    return (
+        costs
+        or getattr(profile.timing, phase, None) is not None
+        or any(row.phase == phase for node in profile.walk() for row in node.ops)
+    )
+
+
+def _note(left_out: Sequence[str]) -> Note:
+    return Note(
+        f"Left out by the settings: {', '.join(left_out)}. Parameters, calls and memory are those of the whole step."
+    )
+
+
+def _node(node: Node, left_out: Sequence[str]) -> Node:
+    forward, backward = FORWARD not in left_out, BACKWARD not in left_out
+    return replace(
+        node,
+        own=replace(node.own, **dict.fromkeys(left_out, FREE)),
+        children=tuple(_node(child, left_out) for child in node.children),
+        latency=node.latency if forward else None,
+        host_latency=node.host_latency if forward else None,
+        backward_latency=node.backward_latency if backward else None,
+        ops=tuple(row for row in node.ops if row.phase not in left_out),
+    )
+
+
+def _timing(timing: Timing, left_out: Sequence[str]) -> Timing:
+    """Times of whole steps hold every phase, so they go with the first that is left out."""
+    forward, backward = FORWARD not in left_out, BACKWARD not in left_out
+    return replace(
+        timing,
+        forward=timing.forward if forward else None,
+        backward=timing.backward if backward else None,
+        optimizer=timing.optimizer if OPTIMIZER not in left_out else None,
+        step=None,
+        iteration=None,
+        data_wait=None,
+        busy=timing.busy if forward else None,
+        backward_busy=timing.backward_busy if backward else None,
+    )
+
+
+def _coverage(before: Coverage, root: Node, gone: Sequence[OpRow]) -> Coverage:
+    """The ledger without the calls that are gone."""
+    calls = {"counted": dict(before.counted), "free": dict(before.free)}
+    unknown = dict(before.unknown)
+    for row in gone:
+        if row.status == "unknown" and row.op in unknown:
+            miss = unknown[row.op]
+            unknown[row.op] = replace(miss, calls=miss.calls - row.calls, bytes=miss.bytes - row.cost.bytes)
+        elif row.status in calls and row.op in calls[row.status]:
+            calls[row.status][row.op] -= row.calls
+    return Coverage(
+        counted={op: number for op, number in calls["counted"].items() if number},
+        free={op: number for op, number in calls["free"].items() if number},
+        unknown={op: _placed(miss, op, root) for op, miss in unknown.items() if miss.calls},
+        bytes_known=before.bytes_known - sum(row.cost.bytes for row in gone if row.status != "unknown"),
+    )
+
+
+def _placed(miss: UnknownOp, op: str, root: Node) -> UnknownOp:
+    """An unknown op with those of its modules in which it is still seen."""
+    seen = {node.path for node in root.walk() for row in node.ops if row.op == op and row.status == "unknown"}
+    return replace(miss, modules=tuple(path for path in miss.modules if path in seen) or miss.modules)
+
+
+def _caveats(profile: Profile, root: Node, coverage: Coverage) -> list[Caveat]:
+    """The doubts that are left, about what is left."""
+    kept: list[Caveat] = []
+    for caveat in profile.caveats:
+        match caveat:
+            case UnknownOps(names=names):
+                still = tuple(op for op in names if op in coverage.unknown)
+                kept += [UnknownOps(still, sum(coverage.unknown[op].calls for op in still))] if still else []
+            case BadFormula(op=op) if op not in coverage.unknown:
+                pass
+            case Window(first=first, last=last, flops=int()):
+                kept.append(replace(caveat, flops=root.total.total.flops * (last - first + 1)))
+            case _:
+                kept.append(caveat)
+    return kept
