@@ -49,6 +49,8 @@ class _Patch:
         if not self.wrappers or self.suspended:
             return plain
         everyone = _over(plain, self.wrappers)
+        if not self.hidden:
+            return everyone
         chains = {
             thread: _over(plain, [wrapper for wrapper in self.wrappers if wrapper not in hidden])
             for thread, hidden in self.hidden.items()
@@ -56,8 +58,8 @@ class _Patch:
 
         def watched(*args: Any, **kwargs: Any) -> Any:
             if compiling():
-                return plain(*args, **kwargs)  # torch.compile follows us here: what it makes must not contain us
-            return (chains.get(threading.get_ident(), everyone) if chains else everyone)(*args, **kwargs)
+                return plain(*args, **kwargs)
+            return chains.get(threading.get_ident(), everyone)(*args, **kwargs)
 
         return watched
 
@@ -68,6 +70,20 @@ def _over(call: Call, wrappers: list[Watcher]) -> Call:
     return call
 
 
+def _stepping_aside(wrapper: Watcher) -> Watcher:
+    """torch.compile follows a call into whatever is wrapped around it: what it makes must not contain us."""
+
+    def guarded(plain: Call) -> Call:
+        watched = wrapper(plain)
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            return (plain if compiling() else watched)(*args, **kwargs)
+
+        return call
+
+    return guarded
+
+
 _patches: dict[tuple[int, str], _Patch] = {}
 
 
@@ -76,9 +92,10 @@ def _patch(owner: Any, name: str) -> _Patch:
 
 
 @contextmanager
-def wrapped(owner: Any, name: str, wrapper: Watcher) -> Iterator[None]:
-    """A function in torch with something around it, until the block ends."""
+def wrapped(owner: Any, name: str, wrapper: Watcher, *, bare: bool = False) -> Iterator[None]:
+    """A function in torch with something around it, until the block ends; `bare` where that asks `compiling` itself."""
     patch = _patch(owner, name)
+    wrapper = wrapper if bare else _stepping_aside(wrapper)
     with _lock:
         patch.wrappers.append(wrapper)
         patch.install()
@@ -90,9 +107,9 @@ def wrapped(owner: Any, name: str, wrapper: Watcher) -> Iterator[None]:
             patch.install()
 
 
-def module_calls(watcher: Watcher) -> AbstractContextManager[None]:
+def module_calls(watcher: Watcher, *, bare: bool = False) -> AbstractContextManager[None]:
     """Wrap every module call made inside the block."""
-    return wrapped(nn.Module, "__call__", watcher)
+    return wrapped(nn.Module, "__call__", watcher, bare=bare)
 
 
 @contextmanager
@@ -213,6 +230,8 @@ class Sites:
         """Called with every root that is found while watching."""
         self.compiled = False
         """Whether a model came in a wrapper of torch.compile."""
+        self.only: dict[int, Site] = {}
+        """By module id, the row of every module that has just one: `find` in a hurry."""
         self._admits = admits
         self._rows: dict[int, list[Site]] = {}
         self._kept: list[nn.Module] = []
@@ -300,6 +319,9 @@ class Sites:
             if any(row.path == path for row in rows):
                 continue
             rows.append(Site(path, id(module)))
+            self.only[id(module)] = rows[0]
+            if len(rows) > 1:
+                del self.only[id(module)]
             self._kept.append(module)  # an id is only a name as long as its module lives
             for parameter in module._parameters.values():
                 if parameter is not None:

@@ -11,18 +11,18 @@ from typing import Any
 from torch import nn
 
 from . import internals
-from .scope import Call, Site, Sites, module_calls, sites_of
+from .scope import Call, Site, Sites, compiling, module_calls, sites_of
 
 
 class Timer:
-    """Marks by thread: (moment, the row that runs from then on, whether it was entered)."""
+    """Marks by thread: a moment and the row that was entered, a moment and None where the last one was left."""
 
     def __init__(self, model: nn.Module | Sites, now: Callable[[], Any]) -> None:
         self.sites = sites_of(model)
         self.makers: list[tuple[int, Site]] = []
         """(number of the next autograd node, the row that will make it), on the thread that began."""
         self._now = now
-        self._threads: dict[int, list[tuple[Any, Site, bool]]] = {}
+        self._threads: dict[int, list[Any]] = {}
         self._thread = self._owner = 0
         # What a watch knows lies here and not in its closure, which is made anew when another watcher comes or goes.
         self._here = [self.sites.outside]
@@ -33,64 +33,81 @@ class Timer:
         """Time the module calls inside the block: of this thread, or of every one that calls into the model."""
         self._thread, self._owner = threading.get_native_id(), threading.get_ident()
         watch = self._watch_everywhere if everywhere else self._watch_sequences if sequences else self._watch
-        with module_calls(watch):
+        with module_calls(watch, bare=True):
             yield
 
     def _watch(self, plain: Call) -> Call:
-        """The lightest watch: one thread, times only."""
-        now, find = self._now, self.sites.find
+        """The lightest watch: one thread, times only. Every line in it costs every module call."""
+        now, only, find = self._now, self.sites.only.get, self.sites.find
         mark = self._threads.setdefault(self._thread, []).append
         ident, thread, task = threading.get_ident, self._owner, internals.graph_task
         here, outside = self._here, self.sites.outside
 
         def timed(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
-            if ident() != thread or (here[0] is outside and task() != -1):
+            if compiling() or ident() != thread or (here[0] is outside and task() != -1):
                 return plain(module, *args, **kwargs)  # in backward a checkpoint runs its forward again
             caller = here[0]
-            here[0] = site = find(module, caller)
-            mark((now(), site, True))
+            here[0] = site = only(id(module)) or find(module, caller)
+            mark(now())
+            mark(site)
             try:
                 return plain(module, *args, **kwargs)
             finally:
-                mark((now(), caller, False))
+                mark(now())
+                mark(None)
                 here[0] = caller
 
         return timed
 
     def _watch_sequences(self, plain: Call) -> Call:
         """With the numbers of autograd nodes, so that backward finds its way."""
-        number, make = internals.sequence_number, self.makers.append
-        timed = self._watch(plain)
-        ident, thread, here = threading.get_ident, self._owner, self._here
+        now, only, find = self._now, self.sites.only.get, self.sites.find
+        mark, make = self._threads.setdefault(self._thread, []).append, self.makers.append
+        ident, thread, task, number = threading.get_ident, self._owner, internals.graph_task, internals.sequence_number
+        here, outside = self._here, self.sites.outside
 
-        def numbered(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
-            if ident() != thread:
+        def timed(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
+            if compiling() or ident() != thread:
                 return plain(module, *args, **kwargs)
             caller = here[0]
-            make((number(), self.sites.find(module, caller)))
+            site = only(id(module)) or find(module, caller)
+            make((number(), site))
+            if caller is outside and task() != -1:  # a checkpoint again: who makes its nodes matters, not the time
+                try:
+                    return plain(module, *args, **kwargs)
+                finally:
+                    make((number(), caller))
+            here[0] = site
+            mark(now())
+            mark(site)
             try:
-                return timed(module, *args, **kwargs)
+                return plain(module, *args, **kwargs)
             finally:
+                mark(now())
+                mark(None)
+                here[0] = caller
                 make((number(), caller))
 
-        return numbered
+        return timed
 
     def _watch_everywhere(self, plain: Call) -> Call:
         """Every thread that calls into the model: backward recomputes checkpoints on threads of its own."""
         now, number, current = self._now, internals.sequence_number, self._everywhere
 
         def timed(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
+            if compiling():
+                return plain(module, *args, **kwargs)
             thread = threading.get_native_id()
             caller = current.get(thread, self.sites.outside)
             site = current[thread] = self.sites.find(module, caller)
             marks = self._threads.setdefault(thread, [])
-            marks.append((now(), site, True))
+            marks += (now(), site)
             if thread == self._thread:
                 self.makers.append((number(), site))
             try:
                 return plain(module, *args, **kwargs)
             finally:
-                marks.append((now(), caller, False))
+                marks += (now(), None)
                 current[thread] = caller
                 if thread == self._thread:
                     self.makers.append((number(), caller))
@@ -99,7 +116,13 @@ class Timer:
 
     def marks(self) -> dict[int, list[tuple[int, str]]]:
         """By thread: from each moment on, the path of the row that ran."""
-        return {thread: [(at, site.path) for at, site, _ in marks] for thread, marks in self._threads.items()}
+        found: dict[int, list[tuple[int, str]]] = {}
+        for thread, marks in self._threads.items():
+            running, log = [self.sites.outside], found.setdefault(thread, [])
+            for at, site in _pairs(marks):
+                running.append(site) if site is not None else running.pop()
+                log.append((at, running[-1].path))
+        return found
 
     def maker_paths(self) -> list[tuple[int, str]]:
         """From each autograd number on, the path of the row that made the node."""
@@ -114,8 +137,8 @@ class Timer:
         """Every module call: thread, begin, end, path; a call within a call of the same module is left out."""
         for thread, marks in self._threads.items():
             open_calls: list[tuple[Any, Site]] = []
-            for at, site, entered in marks:
-                if entered:
+            for at, site in _pairs(marks):
+                if site is not None:
                     open_calls.append((at, site))
                     continue
                 begin, left = open_calls.pop()
@@ -129,3 +152,7 @@ class Timer:
             if thread == self._thread:
                 totals[path] = totals.get(path, 0.0) + end - begin
         return totals
+
+
+def _pairs(marks: list[Any]) -> Iterator[tuple[Any, Site | None]]:
+    return zip(marks[::2], marks[1::2], strict=False)  # a last mark may be half made when another thread looks
