@@ -53,6 +53,7 @@ def test_wandb_has_every_figure_at_its_step_in_its_offline_file(profile, tmp_pat
     run = wandb.init(mode="offline", dir=tmp_path, project="p", settings=wandb.Settings(x_disable_stats=True))
     log_profile(profile, run)
     run.finish()
+    wandb.teardown()  # the file is written by a service, which may be behind until it ends
 
     (history,) = offline_history(tmp_path)
 
