@@ -1,7 +1,9 @@
 """Scripts as a user starts them: in a process of their own, with and without `flopsight run`."""
 
 import importlib.util
+import os
 import signal
+import socket
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -57,6 +59,24 @@ def profiled(script, *args, flags=()):
     """The same script under `flopsight run`."""
     with TemporaryDirectory() as folder:
         return start([sys.executable, "-m", "flopsight", "run", *flags, SCRIPTS / script, *args], folder)
+
+
+def free_port():
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return found.getsockname()[1]
+
+
+def torchrun(folder, *words):
+    """Two ranks with gloo, which now and then aborts a process at its very end, with or without us."""
+    for attempt in range(5):
+        place = folder / str(attempt)
+        place.mkdir(parents=True)
+        start_two = ["-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", free_port()]
+        done = start([sys.executable, *start_two, *words], place, env=os.environ | {"OMP_NUM_THREADS": "1"})
+        if "terminate called without an active exception" not in done.err:
+            break
+    return done
 
 
 def module(script):

@@ -1,11 +1,8 @@
 """Other processes of a script: data workers and children are left alone, ranks profile themselves."""
 
-import os
-import socket
-import sys
 from pathlib import Path
 
-from run.running import SCRIPTS, plain, profiled, start
+from run.running import SCRIPTS, plain, profiled, torchrun
 
 from flopsight.store import loads
 
@@ -56,24 +53,6 @@ def test_spawned_processes_are_left_alone_and_that_is_said():
     assert "in processes that the script starts is not seen" in done.said[0]
 
 
-def free_port():
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]
-
-
-def torchrun(folder, *words):
-    """Two ranks with gloo, which now and then aborts a process at its very end, with or without us."""
-    for attempt in range(5):
-        place = folder / str(attempt)
-        place.mkdir(parents=True)
-        start_two = ["-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", free_port()]
-        done = start([sys.executable, *start_two, *words], place, env=os.environ | {"OMP_NUM_THREADS": "1"})
-        if "terminate called without an active exception" not in done.err:
-            break
-    return done
-
-
 def test_every_rank_profiles_itself_and_rank_0_prints(tmp_path):
     script = SCRIPTS / "distributed.py"
 
@@ -87,6 +66,6 @@ def test_every_rank_profiles_itself_and_rank_0_prints(tmp_path):
     assert done.err.count("Forward MACs") == 1
     for rank, text in enumerate(done.files.values()):
         seen = loads(text)
-        assert (seen.world.rank, seen.world.size) == (rank, 2)
+        assert (seen.world.rank, seen.world.size, seen.world.data_parallel) == (rank, 2, 2)
         assert seen.macs == 3 * (6 * 10 + 10 * 2)
         assert seen["module.0"].backward.macs == 3 * 6 * 10

@@ -16,6 +16,7 @@ import torch
 from accelerate import Accelerator
 from torch import nn
 
+from ..distributed.topology import world_of
 from ..records import PHASES
 from ..tree import Profile
 from .follower import Follower
@@ -65,5 +66,7 @@ def step_profiler(
 ) -> AcceleratedSteps:
     """Profile a window of optimizer steps of a model that `accelerator.prepare` returned."""
     follower = Follower(steps, save_to, phases)
-    follower.begin(accelerator.unwrap_model(model), optimizer, main=accelerator.is_main_process)
+    follower.begin(
+        accelerator.unwrap_model(model), optimizer, world=world_of([model]), main=accelerator.is_main_process
+    )
     return AcceleratedSteps(accelerator, follower)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -13,9 +14,11 @@ from ..analysis.phases import only
 from ..config import parse_phases
 from ..errors import StateError
 from ..records import PHASES
-from ..tree import Profile
+from ..tree import Profile, World
 from ..window import StepWindow
 from .trackers import scalars
+
+ALONE = World()
 
 
 class Follower:
@@ -33,16 +36,25 @@ class Follower:
         self.profile: Profile | None = None
         """What the window held; None until it lies behind."""
         self._window: StepWindow | None = None
+        self._world = ALONE
         self._main = True
         self._in_step = False
         self._waited = False
 
-    def begin(self, model: nn.Module, optimizer: torch.optim.Optimizer | None = None, *, main: bool = True) -> None:
+    def begin(
+        self,
+        model: nn.Module,
+        optimizer: torch.optim.Optimizer | None = None,
+        *,
+        world: World = ALONE,
+        main: bool = True,
+    ) -> None:
         """Training begins, perhaps not for the first time; only the `main` process writes files."""
         self.stop()
         self.profile = None
         inner = getattr(optimizer, "optimizer", optimizer)  # Accelerate wraps the one that steps
         self._window = StepWindow(model, inner, self.steps, guarded=True)
+        self._world = world
         self._main = main
         self._waited = False
 
@@ -84,7 +96,7 @@ class Follower:
 
     def _finish(self, window: StepWindow) -> dict[str, float]:
         self._window = None
-        self.profile = only(window.profile, self.phases)
+        self.profile = only(replace(window.profile, world=self._world), self.phases)
         if self.save_to is not None and self._main:
             self.profile.save(self.save_to)
         return scalars(self.profile)

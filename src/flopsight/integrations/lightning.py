@@ -12,6 +12,7 @@ from typing import Any
 
 from lightning.pytorch import Callback, LightningModule, Trainer
 
+from ..distributed.topology import world_of
 from ..records import PHASES
 from ..tree import Profile
 from .follower import Follower
@@ -38,7 +39,8 @@ class FlopsightCallback(Callback):  # type: ignore[misc]
         """Begin a window; the sanity check has run by now."""
         optimizer = trainer.optimizers[0] if len(trainer.optimizers) == 1 else None
         self._step = trainer.global_step
-        self._follower.begin(pl_module, optimizer, main=trainer.is_global_zero)
+        world = world_of([trainer.strategy.model])
+        self._follower.begin(pl_module, optimizer, world=world, main=trainer.is_global_zero)
 
     def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
         """A batch begins, and with it a step unless gradients accumulate."""

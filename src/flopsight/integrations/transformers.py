@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from transformers import TrainerCallback
 
 from ..records import PHASES
-from ..tree import Profile
+from ..tree import Profile, World
 from .follower import Follower
 
 if TYPE_CHECKING:
@@ -46,7 +46,9 @@ class FlopsightCallback(TrainerCallback):  # type: ignore[misc]
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Begin a window."""
         self._figures = {}
-        self._follower.begin(kwargs["model"], kwargs.get("optimizer"), main=state.is_world_process_zero)
+        self._follower.begin(
+            kwargs["model"], kwargs.get("optimizer"), world=_world(args), main=state.is_world_process_zero
+        )
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """A step begins, with the first of its batches."""
@@ -75,3 +77,16 @@ class FlopsightCallback(TrainerCallback):  # type: ignore[misc]
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Training is over, perhaps before the window was."""
         self._follower.end()
+
+
+def _world(args: Any) -> World:
+    """The processes as the Trainer has them; it does not show its callbacks the model that wraps theirs."""
+    parallel = getattr(args, "parallelism_config", None)
+    ways = parallel.non_data_parallel_size if parallel is not None else 1
+    return World(
+        size=args.world_size,
+        rank=args.process_index,
+        data_parallel=max(1, args.world_size // ways),
+        model_parallel=ways,
+        sharded=bool(args.fsdp),
+    )

@@ -11,12 +11,12 @@ from functools import partial
 from typing import Any
 
 import torch
-from torch import distributed
 
 from ..capture.scope import Sites
 from ..caveats import MovedWindow
+from ..distributed.topology import rank_and_size, world_of
 from ..errors import InputError
-from ..tree import Profile, World
+from ..tree import Profile
 from ..window import StepWindow
 from .cycle import Boundary, Cycle
 from .firstmodel import FirstModel
@@ -184,8 +184,7 @@ class Loop:
         if not window.sites.roots:
             called = ", ".join(window.sites.passed_by) or "none"
             raise InputError(f"No {self._plan.wanted} was called in step {window.steps[0]}; modules called: {called}.")
-        rank, size = rank_and_size()
-        result = replace(window.profile, world=World(size=size, rank=rank))
+        result = replace(window.profile, world=world_of(window.sites.roots.values()))
         if window.asked == self._plan.first or result.step is None:
             return result
         moved = MovedWindow(self._plan.first, result.step, SEVERAL if self._several else UNSEEN)
@@ -194,10 +193,3 @@ class Loop:
 
 def _raise(problem: Exception) -> Profile:
     raise problem
-
-
-def rank_and_size() -> tuple[int, int]:
-    """Which of how many processes this is, by torch.distributed or by what torchrun says."""
-    if distributed.is_available() and distributed.is_initialized():
-        return distributed.get_rank(), distributed.get_world_size()
-    return int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))

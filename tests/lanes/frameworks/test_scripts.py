@@ -10,6 +10,7 @@ from tempfile import TemporaryDirectory
 import lightning.pytorch  # noqa: F401 - it replaces torch.compile for good, so it comes before any test
 import pytest
 import torch
+from lanes.frameworks.arithmetic import llama_macs, resnet_macs
 from run.running import start
 from torch.nn import functional as F
 
@@ -45,20 +46,6 @@ def module(script):
 def told(done):
     """What the script says of its training; the Trainer's own lines hold how long things took."""
     return [line for line in done.out.splitlines() if "_per_second" not in line]
-
-
-def llama_macs(tokens):
-    """One forward of the batch: per token four projections, three of the MLP and the head; per pair of tokens two products."""
-    it = module("trainer.py")
-    per_layer = tokens * (4 * it.HIDDEN * it.HIDDEN + 3 * it.HIDDEN * it.INNER) + 2 * tokens * tokens * it.HIDDEN
-    return it.BATCH * (it.LAYERS * per_layer + tokens * it.HIDDEN * it.WORDS)
-
-
-def resnet_macs(side):
-    """One forward of the batch: output places x kernel x channels in x channels out, and the head."""
-    it = module("classifier.py")
-    convolutions = 9 * 3 * it.WIDTH + it.BLOCKS * 2 * 9 * it.WIDTH * it.WIDTH
-    return it.BATCH * (side * side * convolutions + it.WIDTH * it.CLASSES)
 
 
 def counted_llama():
