@@ -1,17 +1,18 @@
-"""What `flopsight run` costs on the steps that it does not profile: medians of interleaved steps, as ratios.
+"""What `flopsight run` costs on the steps that it does not profile: medians of interleaved blocks of steps, as ratios.
 
-python bench/run_overhead.py [--rounds 60]
+python bench/run_overhead.py [--seconds 25]
 
 Before the window a hook counts the optimizer's steps, or a wrapper the forwards of a model that only infers; after the
-window the hook is still there and returns at once. The same steps run with and without them in turn, in one process,
-in processor time. The target is 1.01x. The last model is the worst case that we could think of: next to no work a step.
+window the hook is still there and returns at once. The same steps run with and without them in turn, in one process, in
+processor time; a ratio is taken within each round, so that a machine that slows down for a while slows both sides of it.
+The target is 1.01x. The last model is the worst case that we could think of: next to no work a step.
 """
 
 import argparse
 import gc
 from collections.abc import Callable
-from statistics import median
-from time import process_time
+from statistics import median, quantiles
+from time import perf_counter, process_time
 
 import torch
 from torch import nn
@@ -22,22 +23,24 @@ from flopsight.script.plan import Plan
 
 NEVER = 10**9
 TARGET = 1.01
+BLOCK_SECONDS = 0.1
+LEAST_ROUNDS = 9
 Step = Callable[[], None]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=60, help="interleaved blocks of steps of each kind")
-    rounds = parser.parse_args().rounds
+    parser.add_argument("--seconds", type=float, default=25, help="how long to measure each of the four cases")
+    seconds = parser.parse_args().seconds
     torch.set_num_threads(1)
-    print(f"torch {torch.__version__}, one thread, medians of {rounds} interleaved blocks; target {TARGET}x")
+    print(f"torch {torch.__version__}, one thread, medians of ratios; target {TARGET}x", flush=True)
     images = torch.randn(2, 3, 32, 32)
     ids = torch.randint(0, 1000, (1, 16))
-    compare("ResNet-18, two 32x32 images, training", training(zoo.build("resnet18").model, images), rounds, 2)
-    compare("ResNet-18, two 32x32 images, inference", inference(zoo.build("resnet18").model.eval(), images), rounds, 10)
-    compare("GPT-2, 16 tokens, inference", inference(zoo.build("gpt2").model.eval(), ids), max(5, rounds // 3), 3)
+    compare("ResNet-18, two 32x32 images, training", training(zoo.build("resnet18").model, images), seconds)
+    compare("ResNet-18, two 32x32 images, inference", inference(zoo.build("resnet18").model.eval(), images), seconds)
+    compare("GPT-2, 16 tokens, inference", inference(zoo.build("gpt2").model.eval(), ids), seconds)
     tiny = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 2))
-    compare("MLP of 90 parameters, training", training(tiny, torch.randn(4, 8)), rounds, 200)
+    compare("MLP of 90 parameters, training", training(tiny, torch.randn(4, 8)), seconds)
 
 
 def training(model: nn.Module, batch: torch.Tensor) -> Step:
@@ -60,17 +63,17 @@ def inference(model: nn.Module, batch: torch.Tensor) -> Step:
     return step
 
 
-def compare(title: str, step: Step, rounds: int, block: int) -> None:
-    """Blocks of steps with and without what is attached before and after a window, in turn."""
-    training = "training" in title
+def compare(title: str, step: Step, seconds: float) -> None:
+    """Rounds of three blocks of steps: plain, before the window, after it. Each round gives a ratio of its own."""
+    per = "optimizer" if "training" in title else "forward"
     kinds = ("plain", "before the window", "after the window")
-    times: dict[str, list[float]] = {kind: [] for kind in kinds}
-    per = "optimizer" if training else "forward"
-    for _ in range(3):
-        step()
+    taken: dict[str, list[float]] = {kind: [] for kind in kinds}
+    block = enough_steps(step)
     gc.collect()
     gc.disable()
-    for turn in range(rounds):
+    deadline = perf_counter() + seconds
+    turn = 0
+    while perf_counter() < deadline or turn < LEAST_ROUNDS:
         for kind in (*kinds[turn % 3 :], *kinds[: turn % 3]):
             loop = None if kind == "plain" else attached(step, per, after=kind == "after the window")
             for _ in range(1 + block // 5):
@@ -78,15 +81,27 @@ def compare(title: str, step: Step, rounds: int, block: int) -> None:
             begin = process_time()
             for _ in range(block):
                 step()
-            times[kind].append((process_time() - begin) / block)
+            taken[kind].append((process_time() - begin) / block)
             if loop is not None:
                 loop.end(None)
         gc.collect()
+        turn += 1
     gc.enable()
-    plain = median(times["plain"])
-    print(f"\n{title}: {plain * 1e3:.3g} ms a step")
+    print(f"\n{title}: {median(taken['plain']) * 1e3:.3g} ms a step, {turn} rounds of {block} steps", flush=True)
     for kind in kinds[1:]:
-        print(f"  {kind:<20}{median(times[kind]) / plain:>7.3f}x")
+        ratios = [ours / plain for ours, plain in zip(taken[kind], taken["plain"], strict=True)]
+        low, middle, high = quantiles(ratios, n=4)
+        verdict = "" if middle <= TARGET else f"   over {TARGET}x"
+        print(f"  {kind:<20}{middle:>7.3f}x   half of the rounds from {low:.3f}x to {high:.3f}x{verdict}", flush=True)
+
+
+def enough_steps(step: Step) -> int:
+    """So many steps that a block takes long enough to be timed."""
+    for _ in range(3):
+        step()
+    begin = perf_counter()
+    step()
+    return max(1, min(500, round(BLOCK_SECONDS / (perf_counter() - begin))))
 
 
 def attached(step: Step, per: str, *, after: bool) -> Loop:
