@@ -1,7 +1,8 @@
 """What we report against the truth on a GPU: latency, kernels by module, memory. Needs a GPU, transformers, torchvision.
 
 python bench/gpu.py            # all sections
-python bench/gpu.py latency    # one of: latency, kernels, memory, events
+python bench/gpu.py latency GPT-2 "ResNet-50 b1"
+python bench/gpu.py latency    # one of: latency, launches, kernels, memory, events
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from flopsight.capture.latency import traced_pass
 
 BF16 = torch.bfloat16
 SHOTS = 20
-PROFILES = 5
+PROFILES = 7
 
 
 def bert_large():
@@ -90,43 +91,103 @@ def wall(run):
     return time.perf_counter() - begin
 
 
-def latency():
-    """Reported over true latency: profile(), then the one-shot profiler with the truth taken between shots."""
-    print(
-        f"{'model':22} {'true ms':>9} {'profile':>8} {'one-shot':>9} {'kernels/busy':>13} {'unplaced':>9} {'cost':>16}"
-    )
+def latency(*words):
+    """Reported over true latency: profile(), then the one-shot profiler, each with the truth taken around it.
+
+    A forward that waits for the host is slower after any pause: caches are cold. So the one-shot profiler, which counts
+    before it times, is held against forwards right after one another and against forwards after an equal pause.
+    """
+    head = ("true ms", "profile", "range", "one-shot", "paused", "kernels/busy", "unplaced", "cost")
+    print(f"{'model':22}" + "".join(f"{text:>13}" for text in head))
     for name, make in MODELS.items():
+        if words and not any(word in name for word in words):
+            continue
         model, kwargs = built(make)
         with torch.no_grad():
             forward = partial(model, **kwargs)
-            for _ in range(5):
+            for _ in range(20):
                 forward()
-            ratios, costs = [], []
-            for _ in range(PROFILES):
-                before = [wall(forward) for _ in range(10)]
-                begin = time.perf_counter()
-                profile = flopsight.profile(model, kwargs=kwargs, repeats=10)
-                costs.append(time.perf_counter() - begin)
-                truth = median(before + [wall(forward) for _ in range(10)])
-                ratios.append(profile.latency / truth)
-            shots, beside = [], []
-            for _ in range(SHOTS):
-                profiler = flopsight.FlopsProfiler(model)
-                profiler.start_profile()
-                forward()
-                profiler.stop_profile()
-                shots.append(profiler.get_total_duration())
-                beside.append(wall(forward))
+            begin = time.perf_counter()
+            flopsight.profile(model, kwargs=kwargs, repeats=10)
+            cost = time.perf_counter() - begin
+            found = [reported_and_true(model, kwargs, forward) for _ in range(PROFILES)]
+            ratios, truth = [ours / true for ours, true in found], median(true for _, true in found)
+            beside, paused = one_shots(model, forward)
             device = traced_pass(Run(model, kwargs=kwargs)).found
-        placed = sum(device.by_row.values()) / device.busy
+        placed = sum(seconds for (path, _), seconds in device.by_row.items() if path != "<outside>") / device.busy
         budget = 15 * truth + 20 * truth + 5
-        print(
-            f"{name:22} {truth * 1e3:9.2f} {median(ratios):8.3f} {median(shots) / median(beside):9.3f} "
-            f"{placed:13.5f} {len(device.unplaced):9d} {max(costs):6.1f} s of {budget:5.1f}"
-        )
-        del model, kwargs, forward, profiler, profile
+        figures = (
+            f"{truth * 1e3:.2f}", f"{median(ratios):.3f}", f"{min(ratios):.2f}-{max(ratios):.2f}",
+            f"{beside:.3f}", f"{paused:.3f}", f"{placed:.5f}", len(device.unplaced), f"{cost:.1f} of {budget:.1f}",
+        )  # fmt: skip
+        print(f"{name:22}" + "".join(f"{figure:>13}" for figure in figures), flush=True)
+        del model, kwargs, forward
         gc.collect()
         torch.cuda.empty_cache()
+
+
+def reported_and_true(model, kwargs, forward):
+    """The latency that a profile reports, and that of forwards made between its own: a shared host changes its pace."""
+    truths = []
+
+    def between(doing):
+        if doing.startswith("timing"):
+            forward()
+            truths.append(wall(forward))
+
+    return flopsight.profile(model, kwargs=kwargs, repeats=10, progress=between).latency, median(truths)
+
+
+def one_shots(model, forward):
+    """What the one-shot profiler reports over a plain forward beside it, and over one after a pause: two medians."""
+    shots, beside, paused = [], [], []
+    for _ in range(SHOTS):
+        profiler = flopsight.FlopsProfiler(model)
+        begin = time.perf_counter()
+        profiler.start_profile()
+        forward()
+        profiler.stop_profile()
+        shots.append(profiler.get_total_duration())
+        pause = time.perf_counter() - begin - shots[-1]
+        forward()
+        beside.append(wall(forward))
+        time.sleep(pause)
+        paused.append(wall(forward))
+        forward()
+    return [median(shot / true for shot, true in zip(shots, truth, strict=True)) for truth in (beside, paused)]
+
+
+def launches():
+    """What a launch costs the host before a profile and after it: nothing of ours may stay on the device."""
+    x = torch.zeros(16, device="cuda")
+    model, rows = nn.Linear(64, 64).cuda(), torch.randn(8, 64, device="cuda")
+
+    def launch(number=2000):
+        torch.cuda.synchronize()
+        begin = time.perf_counter()
+        for _ in range(number):
+            x.add_(1)
+        spent = time.perf_counter() - begin
+        torch.cuda.synchronize()
+        return spent / number * 1e6
+
+    for _ in range(5):
+        launch()
+    for what, act in {
+        "profile()": lambda: flopsight.profile(model, (rows,), repeats=3),
+        "torch.profiler": lambda: torch_profiler(model, rows),
+    }.items():
+        before = min(launch() for _ in range(20))
+        act()
+        after = min(launch() for _ in range(20))
+        print(f"{what:16} a launch takes {before:.2f} us before and {after:.2f} us after, {after / before:.2f}x")
+
+
+def torch_profiler(model, rows):
+    activities = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]
+    with torch.profiler.profile(activities=activities):
+        model(rows)
+        torch.cuda.synchronize()
 
 
 class Block(nn.Module):
@@ -232,14 +293,15 @@ def events(path="out/h200_events.json"):
     print(f"{len(keep)} events in {path}")
 
 
-SECTIONS = {"latency": latency, "kernels": kernels, "memory": memory, "events": events}
+SECTIONS = {"latency": latency, "launches": launches, "kernels": kernels, "memory": memory, "events": events}
 
 if __name__ == "__main__":
     if not torch.cuda.is_available():
         sys.exit("bench/gpu.py needs a CUDA device.")
     print(torch.cuda.get_device_name(), "torch", torch.__version__)
-    for section in sys.argv[1:] or SECTIONS:
+    chosen, words = [word for word in sys.argv[1:] if word in SECTIONS], [w for w in sys.argv[1:] if w not in SECTIONS]
+    for section in chosen or SECTIONS:
         print(f"\n== {section}: {SECTIONS[section].__doc__.splitlines()[0]}")
-        SECTIONS[section]()
+        SECTIONS[section](*words)
         gc.collect()
         torch.cuda.empty_cache()

@@ -301,6 +301,21 @@ class BusyMachine(Caveat):
 
 
 @dataclass(frozen=True)
+class PaceChanged(Caveat):
+    """The first half of the plain runs agrees with itself, and so does the second, but not the two with each other."""
+
+    ratio: float
+    """Median of the later runs over that of the earlier ones."""
+
+    def __str__(self) -> str:
+        """By how much, and what helps."""
+        return (
+            f"The later half of the timed runs took {self.ratio:.2f}x as long as the earlier one: the clocks moved, or "
+            f"other work came or went. Raise warmup, or fix the clocks."
+        )
+
+
+@dataclass(frozen=True)
 class Note(Caveat):
     """Anything else worth a sentence."""
 

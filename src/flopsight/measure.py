@@ -13,7 +13,7 @@ from torch import nn
 from .analysis.build import build
 from .capture.copies import copy_of
 from .capture.inputs import Run, make_run
-from .capture.latency import measure_latency
+from .capture.latency import TIME_BUDGET, measure_latency
 from .capture.timeline import timeline_of
 from .errors import CheckFailed, InputError
 from .session import Ignored, Recording, attach, counted, kept
@@ -64,10 +64,14 @@ def profile(
     latency: bool = True,
     memory: bool = True,
     timeline: bool = False,
+    time_budget: float = TIME_BUDGET,
+    progress: Callable[[str], None] | None = None,
     on: str = "real",
     strict: bool = False,
 ) -> Profile:
     """Count a model and time it: what it costs, where, and how long it takes without us; `on="copy"` runs a copy of it.
+
+    After `time_budget` seconds of timed runs no further repeat begins; `progress` is told what is being done.
 
     >>> import torch, flopsight
     >>> flopsight.profile(torch.nn.Linear(8, 2), args=(torch.ones(4, 8),), repeats=2).root.calls
@@ -81,7 +85,15 @@ def profile(
         )
     run = make_run(model, args, kwargs, input_shape, train=train, loss=loss, optimizer=optimizer)
     with placed(run, on) as run:
-        result = profiled(run, warmup=warmup, repeats=repeats, latency=latency, memory=memory)
+        result = profiled(
+            run,
+            warmup=warmup,
+            repeats=repeats,
+            latency=latency,
+            memory=memory,
+            time_budget=time_budget,
+            progress=progress,
+        )
         if timeline:
             with kept(run):
                 result = replace(result, timeline=timeline_of(run))
@@ -109,21 +121,30 @@ def profiled(
     repeats: int = 10,
     latency: bool = True,
     memory: bool = True,
+    time_budget: float = TIME_BUDGET,
+    progress: Callable[[str], None] | None = None,
     ignored: Ignored | None = None,
 ) -> Profile:
     """All passes over a run: the count, which warms up, more warm-up, then plain and timed runs in turn."""
     whole_number("warmup", warmup, 0)
     whole_number("repeats", repeats, 1)
+    if isinstance(time_budget, bool) or not isinstance(time_budget, int | float) or not time_budget > 0:
+        raise InputError(f"time_budget must be a number of seconds above 0, not {time_budget!r}.")
+    progress = progress or _silent
+    progress("counting")
     result, seen = counted(run, memory=memory, ignored=ignored)
     if not latency or run.device.type == "meta":
         return result
     with kept(run):
         try:
-            timed = measure_latency(run, warmup=max(0, warmup - 1), repeats=repeats)
+            timed = measure_latency(
+                run, warmup=max(0, warmup - 1), repeats=repeats, budget=time_budget, progress=progress
+            )
         except Exception as problem:
             attach(problem, result)
             raise
-    seen.latencies, seen.backward_latencies, seen.host_latencies = timed.forward, timed.backward, timed.host
+    seen.latencies, seen.backward_latencies = timed.forward, timed.backward
+    seen.host_latencies, seen.stream_latencies = timed.host, timed.streams
     root, _, _ = build(seen)
     return replace(result, root=root, timing=timed.timing, caveats=(*result.caveats, *timed.caveats))
 
@@ -136,6 +157,10 @@ def placed(run: Run, on: str) -> Iterator[Run]:
         return
     with kept(replace(run, optimizer=None)):
         yield copy_of(run)
+
+
+def _silent(_doing: str) -> None:
+    pass
 
 
 def whole_number(name: str, value: Any, least: int) -> None:

@@ -136,10 +136,15 @@ class Recording:
         return self._finished()[1]
 
     def with_latencies(
-        self, result: Profile, latencies: Mapping[str, float], backward: Mapping[str, float] | None = None
+        self,
+        result: Profile,
+        latencies: Mapping[str, float],
+        backward: Mapping[str, float] | None = None,
+        streams: Mapping[str, float] | None = None,
     ) -> Profile:
         """A profile of this recording with the time of every module."""
         self.observed.latencies, self.observed.backward_latencies = latencies, backward or {}
+        self.observed.stream_latencies = streams or {}
         return replace(result, root=build(self.observed)[0])
 
     def _finished(self) -> tuple[Profile, Observed]:

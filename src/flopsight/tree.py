@@ -130,6 +130,8 @@ class Node:
     backward_latency: float | None = None
     host_latency: float | None = None
     """On a device, the time the host took to hand the work over."""
+    stream_latency: float | None = None
+    """On a device, the time from the first kernel of a forward call to the end of its last, waiting included."""
     own_activation_bytes: int = 0
     """Storages that this module itself saved for backward; each storage is counted once, for the first who saved it."""
     allocated_bytes: int | None = None
@@ -232,6 +234,13 @@ class Node:
         return self.input_bytes + self.param_bytes + self.output_bytes
 
     @property
+    def idle(self) -> float | None:
+        """Seconds between this module's kernels, while it ran on the device; None where that is not known."""
+        if self.stream_latency is None or self.latency is None:
+            return None
+        return max(0.0, self.stream_latency - self.latency)
+
+    @property
     def called(self) -> bool:
         """Whether the module or anything below it ran."""
         return self.calls > 0 or any(child.called for child in self.children)
@@ -291,9 +300,13 @@ class Timing:
     distortion: float | None = None
     """Timed wall over plain wall: how much the per-module marks slowed the run."""
     busy: float | None = None
-    """Seconds that the device computed during one forward; the rest of the wall it waited for the host."""
+    """Seconds of kernels in one forward; those that run side by side count each."""
     backward_busy: float | None = None
     """The same for one backward."""
+    optimizer_busy: float | None = None
+    """The same for one step of the optimizer."""
+    idle: float | None = None
+    """Seconds of one forward in which no kernel ran: the device waited for the host."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -181,7 +181,7 @@ class StepWindow:
         """On a device, the last step of several is traced: its kernels give the time of every module, not of the step."""
         self._tracing = DeviceTracing(self.sites, device)
         try:
-            self._stack.enter_context(self._tracing.running(training=True))
+            self._stack.enter_context(self._tracing.running())
         except NoDeviceTrace:
             self._tracing = None
 
@@ -251,9 +251,9 @@ class StepWindow:
     def _with_kernels(self, result: Profile, traced: DeviceTracing) -> Profile:
         assert self._recording is not None
         forward, backward = traced.forward(), traced.backward()
-        timing = replace(result.timing, busy=sum(forward.values()), backward_busy=sum(backward.values()))
-        rows = with_children(forward, ()), with_children(backward, ())
-        return self._recording.with_latencies(replace(result, timing=timing), *rows)
+        rows = with_children(forward, ()), with_children(backward, ()), traced.found.streams
+        result = replace(result, timing=traced.timing(result.timing, training=True))
+        return self._recording.with_latencies(result, *rows)
 
     def _doubts(self, seen: Profile, counted: PhaseMarks) -> Iterator[Caveat]:
         first = self.steps[0]

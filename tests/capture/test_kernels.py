@@ -77,6 +77,61 @@ def test_the_optimizer_is_told_by_its_span_and_a_stranger_by_its_name():
     assert found.busy == pytest.approx(40e-9)
 
 
+def test_a_gradient_is_gathered_for_the_module_whose_node_made_it():
+    marks = Marks(ROWS, makers=[(0, ""), (3, "a"), (5, "b"), (8, "")])
+    gather = f"{NODE}torch::autograd::AccumulateGrad"
+    events = [
+        op(f"{NODE}AddmmBackward0", 200, 220, 0, AUTOGRAD, sequence=6),
+        op(gather, 221, 230, 0, AUTOGRAD),
+        op(gather, 231, 240, 0, AUTOGRAD),
+        op("cudaLaunchKernel", 235, 236, 1, AUTOGRAD),
+        kernel("add to the gradient of b", 1000, 1100, launch=1),
+        op(f"{NODE}AddmmBackward0", 241, 250, 0, AUTOGRAD, sequence=4),
+        op(gather, 251, 260, 0, AUTOGRAD),
+        op("cudaLaunchKernel", 255, 256, 2, AUTOGRAD),
+        kernel("add to the gradient of a", 1100, 1300, launch=2),
+    ]
+
+    assert place_kernels(events, marks).by_row == {
+        ("b", "backward"): pytest.approx(100e-9),
+        ("a", "backward"): pytest.approx(200e-9),
+    }
+
+
+def test_a_call_lasts_on_the_device_from_its_first_kernel_to_the_end_of_its_last():
+    calls = [(MAIN, 20, 40, "a"), (MAIN, 50, 70, "b"), (MAIN, 10, 80, "")]
+    events = [
+        op("cudaLaunchKernel", 25, 26, 1),
+        op("cudaLaunchKernel", 35, 36, 2),
+        op("cudaLaunchKernel", 55, 56, 3),
+        kernel("first of a", 1000, 1100, launch=1),
+        kernel("second of a, after a gap", 1300, 1500, launch=2),
+        kernel("of b, beside it on another stream", 1400, 1700, launch=3),
+    ]
+
+    found = place_kernels(events, Marks(ROWS, calls=calls))
+
+    assert found.streams == {
+        "a": pytest.approx(500e-9),
+        "b": pytest.approx(300e-9),
+        "": pytest.approx(700e-9),
+    }
+    assert found.busy == pytest.approx((100 + 200 + 300) * 1e-9)
+    assert found.covered == pytest.approx((100 + 400) * 1e-9)  # 1400 to 1500 is covered once
+
+
+def test_two_calls_of_one_module_add_up_without_the_time_between_them():
+    calls = [(MAIN, 20, 30, "a"), (MAIN, 31, 40, "a")]
+    events = [
+        op("cudaLaunchKernel", 25, 26, 1),
+        op("cudaLaunchKernel", 35, 36, 2),
+        kernel("first call", 1000, 1100, launch=1),
+        kernel("second call", 5000, 5050, launch=2),
+    ]
+
+    assert place_kernels(events, Marks(ROWS, calls=calls)).streams == {"a": pytest.approx(150e-9)}
+
+
 def test_inclusive_times_add_up_to_the_root():
     own = {"": 1.0, "a": 2.0, "a.b": 4.0, "<outside>": 8.0}
 

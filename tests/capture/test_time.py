@@ -13,6 +13,7 @@ from flopsight.capture.clock import Clock, pausing, user_time
 from flopsight.capture.inputs import Run, rotated
 from flopsight.capture.latency import measure_latency
 from flopsight.capture.timing import Timer
+from flopsight.errors import InputError, StateError
 
 
 class Hands:
@@ -122,6 +123,59 @@ def test_a_slow_pass_with_marks_is_reported_as_distorted():
 
     assert found.timing.distortion == 2
     assert any("2.00x" in str(caveat) for caveat in found.caveats)
+
+
+def slowed(hands, *slowness):
+    """A module of one second whose calls are slowed in turn; plain and timed runs alternate."""
+    model, turn = Takes(hands, 1), iter(slowness)
+    model.register_forward_pre_hook(lambda *_: setattr(hands, "time", hands.time + next(turn)))
+    return Run(model, (torch.ones(1),))
+
+
+def test_a_change_of_pace_between_the_halves_is_told_from_a_busy_machine():
+    hands = Hands()
+    changed = measure_latency(slowed(hands, *[0] * 8, *[0.25] * 8), warmup=0, repeats=8, clock=hands.clock)
+    busy = measure_latency(slowed(hands, *[0, 0, 0.25, 0.25] * 4), warmup=0, repeats=8, clock=hands.clock)
+
+    assert [(type(c).__name__, getattr(c, "ratio", None)) for c in changed.caveats] == [("PaceChanged", 1.25)]
+    assert [type(c).__name__ for c in busy.caveats] == ["BusyMachine"]
+
+
+def test_after_the_time_budget_no_repeat_begins():
+    hands = Hands()
+    found = measure_latency(slowed(hands, *[0] * 100), warmup=0, repeats=50, clock=hands.clock, budget=10)
+
+    assert len(found.timing.forward.samples) == 6  # a plain and a timed run take two seconds: after 12 it is enough
+
+
+def test_at_least_two_repeats_are_made_whatever_they_cost():
+    hands = Hands()
+    found = measure_latency(slowed(hands, *[0] * 100), warmup=0, repeats=50, clock=hands.clock, budget=0.5)
+
+    assert len(found.timing.forward.samples) == 2
+
+
+def test_somebody_may_hear_what_is_being_done():
+    heard = []
+    flopsight.profile(nn.Linear(2, 2), (torch.ones(1, 2),), warmup=1, repeats=2, progress=heard.append)
+
+    assert heard == ["counting", "warming up", "timing, run 1 of 2", "timing, run 2 of 2"]
+
+
+@pytest.mark.parametrize("budget", [0, -1, "long", True, float("nan")])
+def test_a_time_budget_is_a_number_of_seconds(budget):
+    with pytest.raises(InputError, match="time_budget must be a number of seconds above 0"):
+        flopsight.profile(nn.Linear(2, 2), (torch.ones(1, 2),), time_budget=budget)
+
+
+def test_a_profiler_of_torchs_that_is_running_is_left_alone_and_no_timeline_is_taken():
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as theirs:
+        torch.ones(2) + 1
+        with pytest.raises(StateError, match="a profiler is already running in this process"):
+            flopsight.profile(nn.Linear(2, 2), (torch.ones(1, 2),), repeats=1, timeline=True)
+        torch.ones(2) * 2
+
+    assert {"aten::add", "aten::mul"} <= {event.name for event in theirs.events()}
 
 
 def test_what_we_do_ourselves_is_on_no_clock():

@@ -7,7 +7,7 @@ from flopsight.cli.app import app
 SURFACE = {
     "demo": ["--output"],
     "profile": [
-        "TARGET", "--input", "--train", "--optimizer", "--device", "--dtype", "--meta", "--strict", "--repeats", "--warmup",
+        "TARGET", "--input", "--train", "--optimizer", "--device", "--dtype", "--meta", "--strict", "--repeats", "--warmup", "--time-budget",
         "--output", "--format", "--depth", "--top", "--full", "--width", "--sort",
     ],
     "show": ["PROFILE", "--format", "--depth", "--top", "--full", "--width", "--sort", "--output"],

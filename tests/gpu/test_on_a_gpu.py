@@ -1,5 +1,7 @@
 """What only a GPU can show; each case has a twin elsewhere that runs on the CPU."""
 
+import os
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -83,11 +85,135 @@ def test_every_kernel_lands_in_a_row_and_the_sums_add_up():
     )
 
     assert not [c for c in profile.caveats if type(c).__name__ == "UnplacedKernels"]
-    outside = profile.outside.latency if profile.outside and profile.outside.latency else 0.0
     assert profile["0"].latency + profile["1"].latency <= profile.root.latency + 1e-9
-    assert abs(profile.timing.busy - profile.root.latency - 0 * outside) <= 0.001 * profile.timing.busy
+    assert abs(profile.timing.busy - profile.root.latency) <= 0.001 * profile.timing.busy
+    assert profile.timing.optimizer_busy > 0
     assert profile["0.a"].backward_latency > 0
     assert profile["0.a"].host_latency > 0
+
+
+def test_in_inference_every_kernel_is_in_the_module_that_launched_it():
+    model = nn.Sequential(Two(), Two()).cuda().eval()
+    with torch.no_grad():
+        profile = flopsight.profile(model, (rows(),), repeats=3)
+
+    leaves = [profile[path].latency for path in ("0.a", "0.b", "1.a", "1.b")]
+    assert min(leaves) > 0
+    assert profile["0"].latency + profile["1"].latency == pytest.approx(profile.timing.busy)
+    assert profile.outside is None or not profile.outside.latency
+    for path in ("", "0", "0.a"):
+        assert profile[path].stream_latency >= profile[path].latency * 0.999
+        assert profile[path].idle >= 0
+    assert profile.timing.idle > 0  # so small a model waits for the host
+
+
+def test_kernels_on_two_streams_find_their_modules():
+    class Branches(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a, self.b, self.side = nn.Linear(2048, 2048), nn.Linear(2048, 2048), torch.cuda.Stream()
+
+        def forward(self, x):
+            self.side.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(self.side):
+                there = self.b(x)
+            here = self.a(x)
+            torch.cuda.current_stream().wait_stream(self.side)
+            return here + there
+
+    model = Branches().cuda().eval()
+    x = torch.randn(2048, 2048, device="cuda")
+    with torch.no_grad():
+        profile = flopsight.profile(model, (x,), repeats=3)
+
+    one, other = profile["a"].latency, profile["b"].latency
+    assert one > 0
+    assert other > 0
+    assert one + other <= profile.root.latency == pytest.approx(profile.timing.busy)
+
+
+def test_a_replayed_graph_is_timed_in_its_module_and_said_to_be_uncounted():
+    class Replays(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.plain, self.inner = nn.Linear(512, 512).cuda(), nn.Linear(512, 512).cuda()
+            self.still = torch.zeros(512, 512, device="cuda")
+            with torch.no_grad():
+                for _ in range(3):
+                    self.inner(self.still)
+                torch.cuda.synchronize()
+                self.graph = torch.cuda.CUDAGraph()
+                with torch.cuda.graph(self.graph):
+                    self.out = self.inner(self.still)
+
+        def forward(self, x):
+            self.still.copy_(self.plain(x))
+            self.graph.replay()
+            return self.out
+
+    model = Replays().eval()
+    with torch.no_grad():
+        profile = flopsight.profile(model, (torch.randn(512, 512, device="cuda"),), repeats=3, memory=False)
+
+    assert profile.macs == 512**3  # the plain layer's
+    assert list(profile.coverage.unknown) == ["cuda.graph_replay"]
+    assert profile.coverage.unknown["cuda.graph_replay"].calls == 1
+    assert not [c for c in profile.caveats if type(c).__name__ == "UnplacedKernels"]
+    assert profile.root.latency - profile["plain"].latency > 0.2 * profile["plain"].latency  # the copy and the graph
+
+
+def test_gradients_that_are_added_up_belong_to_the_modules_that_made_them():
+    model = nn.Sequential(Two(), Two()).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with flopsight.step_profiler(model, optimizer, steps=range(1, 5)) as prof:
+        for _ in range(6):
+            for _ in range(3):
+                model(torch.randn(N, D, device="cuda")).sum().backward()
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=False)  # so that every gradient is added to one that is there
+            prof.step()
+
+    modules = sum(prof.profile[path].backward_latency for path in ("0", "1"))
+    assert modules > 0.9 * prof.profile.timing.backward_busy  # the rest is the loss
+
+
+def kernels_seen_by_torch(model, x):
+    activities = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]
+    with torch.profiler.profile(activities=activities) as seen:
+        model(x)
+        torch.cuda.synchronize()
+    return sum(event.device_time_total > 0 for event in seen.events())
+
+
+def test_torchs_own_profiler_works_after_ours_and_the_environment_is_as_it_was():
+    model, x = Two().cuda(), rows()
+    before = dict(os.environ)
+    for _ in range(3):
+        flopsight.profile(model, (x,), repeats=2)
+        assert dict(os.environ) == before
+    assert kernels_seen_by_torch(model, x) > 0
+
+
+def test_a_profiler_of_torchs_that_is_running_goes_on():
+    model, x = Two().cuda(), rows()
+    activities = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]
+    with torch.profiler.profile(activities=activities) as theirs:
+        profile = flopsight.profile(model, (x,), repeats=2)
+        torch.cuda.synchronize()
+
+    assert {"HeldBack", "HostTimes"} & {type(c).__name__ for c in profile.caveats}
+    assert any(event.device_time_total > 0 for event in theirs.events())
+
+
+def test_a_compiled_model_is_one_row_of_kernels():
+    model = torch.compile(Two().cuda().eval())
+    with torch.no_grad():
+        profile = flopsight.profile(model, (rows(),), repeats=3)
+
+    assert profile.macs == 2 * X
+    assert profile.root.latency == pytest.approx(profile.timing.busy)
+    assert profile.timing.busy > 0
+    assert "CompiledWhole" in {type(c).__name__ for c in profile.caveats}
 
 
 class NoTracer:

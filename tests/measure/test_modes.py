@@ -148,6 +148,23 @@ def test_strict_passes_a_model_whose_ops_are_all_known():
     assert flopsight.count(Net(), (rows(),), strict=True).coverage.complete
 
 
+def test_a_replayed_graph_is_an_unknown_op_of_its_module(monkeypatch):
+    """What replays here is nothing; tests/gpu has a real graph."""
+    monkeypatch.setattr(torch.cuda.CUDAGraph, "replay", lambda _graph: None)
+
+    class Replays(nn.Linear):
+        def forward(self, x):
+            torch.cuda.CUDAGraph.replay(None)
+            return super().forward(x)
+
+    profile = flopsight.count(nn.Sequential(Replays(4, 3)), (torch.ones(2, 4),))
+
+    missing = profile.coverage.unknown["cuda.graph_replay"]
+    assert (missing.calls, missing.modules) == (1, ("0",))
+    assert profile.macs == 2 * 4 * 3
+    assert torch.cuda.CUDAGraph.replay.__name__ == "<lambda>"
+
+
 def test_strict_refuses_a_model_with_an_unknown_op_and_names_it():
     @torch.library.custom_op("toys::mystery", mutates_args=())
     def mystery(x: torch.Tensor) -> torch.Tensor:

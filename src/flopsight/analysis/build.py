@@ -29,6 +29,7 @@ class Observed:
     latencies: Mapping[str, float] = field(default_factory=dict)
     backward_latencies: Mapping[str, float] = field(default_factory=dict)
     host_latencies: Mapping[str, float] = field(default_factory=dict)
+    stream_latencies: Mapping[str, float] = field(default_factory=dict)
     saved_bytes: Mapping[str, int] = field(default_factory=dict)
     allocated_bytes: Mapping[str, int] = field(default_factory=dict)
     peak_bytes: Mapping[str, int] = field(default_factory=dict)
@@ -65,6 +66,7 @@ def build(seen: Observed) -> tuple[Node, Coverage, tuple[Caveat, ...]]:
             latency=_latency(row.path, seen.latencies, [child.latency for child in children]),
             backward_latency=_latency(row.path, seen.backward_latencies, [c.backward_latency for c in children]),
             host_latency=seen.host_latencies.get(row.path),
+            stream_latency=seen.stream_latencies.get(row.path),
             own_activation_bytes=0 if ignored else seen.saved_bytes.get(row.path, 0),
             allocated_bytes=seen.allocated_bytes.get(row.path),
             own_peak_bytes=0 if ignored else seen.peak_bytes.get(row.path, 0),

@@ -55,6 +55,7 @@ def _node(node: Node, left_out: Sequence[str]) -> Node:
         children=tuple(_node(child, left_out) for child in node.children),
         latency=node.latency if forward else None,
         host_latency=node.host_latency if forward else None,
+        stream_latency=node.stream_latency if forward else None,
         backward_latency=node.backward_latency if backward else None,
         ops=tuple(row for row in node.ops if row.phase not in left_out),
     )
@@ -73,6 +74,8 @@ def _timing(timing: Timing, left_out: Sequence[str]) -> Timing:
         data_wait=None,
         busy=timing.busy if forward else None,
         backward_busy=timing.backward_busy if backward else None,
+        optimizer_busy=timing.optimizer_busy if OPTIMIZER not in left_out else None,
+        idle=timing.idle if forward else None,
     )
 
 

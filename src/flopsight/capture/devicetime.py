@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from time import time_ns
 
 import torch
 from torch import nn
 
-from ..records import BACKWARD, FORWARD, RECOMPUTE
+from ..records import BACKWARD, FORWARD, OPTIMIZER, RECOMPUTE
+from ..tree import Timing
 from .kernels import DeviceTime, Marks, TraceEvent, place_kernels
 from .kineto import device_trace
 from .ownership import optimizer_steps
@@ -30,17 +32,17 @@ class DeviceTracing:
         self._began = 0
 
     @contextmanager
-    def running(self, *, training: bool) -> Iterator[None]:
-        """Trace the block; `NoDeviceTrace` where that cannot be done. Training needs the host's ops too."""
+    def running(self) -> Iterator[None]:
+        """Trace the block; `NoDeviceTrace` where that cannot be done."""
         with (
             optimizer_steps(self._begin_step, self._end_step),
             self._timer.running(everywhere=True),
-            device_trace(self._device, ops=training) as trace,
+            device_trace(self._device) as trace,
         ):
             yield
             torch.accelerator.synchronize(self._device)
         self.events = trace.events
-        self.marks = Marks(self._timer.marks(), self._timer.maker_paths(), self._steps)
+        self.marks = Marks(self._timer.marks(), self._timer.maker_paths(), self._steps, tuple(self._timer.calls()))
         self.found = place_kernels(self.events, self.marks)
 
     def _begin_step(self, _optimizer: torch.optim.Optimizer) -> None:
@@ -48,6 +50,19 @@ class DeviceTracing:
 
     def _end_step(self) -> None:
         self._steps.append((self._began, time_ns()))
+
+    def timing(self, timing: Timing, *, training: bool) -> Timing:
+        """Wall times, with what the device did of them."""
+        wall = timing.forward.median if timing.forward is not None else None
+        timing = replace(
+            timing,
+            busy=sum(self.forward().values()),
+            idle=max(0.0, wall - self.found.covered) if wall is not None else None,
+        )
+        if not training:
+            return timing
+        stepping = sum(self.found.rows(OPTIMIZER).values())
+        return replace(timing, backward_busy=sum(self.backward().values()), optimizer_busy=stepping or None)
 
     def forward(self) -> dict[str, float]:
         """Own seconds of forward kernels by path."""

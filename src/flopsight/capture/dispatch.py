@@ -16,12 +16,12 @@ from ..caveats import Caveat
 from ..records import FORWARD, OPTIMIZER, RECOMPUTE, ModuleCall, OpRecord
 from . import internals
 from .entries import Entries
-from .facts import MADE_OF_OPS, OpInfo, describe, stored, values_by_name
+from .facts import MADE_OF_OPS, GraphReplay, OpInfo, describe, stored, values_by_name
 from .memory import INPUTS, Live, Saved, held_by
 from .metas import flat, meta, raw, tensors_in
 from .ownership import Ownership, optimizer_steps
 from .place import Place, Places
-from .scope import Call, Site, Sites, eager, module_calls, sites_of
+from .scope import Call, Site, Sites, eager, module_calls, sites_of, wrapped
 
 WORKING = frozenset(("pointwise", "reduction", "matrix", "other"))
 
@@ -76,6 +76,7 @@ class Counter(TorchDispatchMode):
             self._stack.enter_context(eager())
             self._stack.enter_context(module_calls(self.watch))
             self._stack.enter_context(optimizer_steps(self._begin_step, self._end_step))
+            self._stack.enter_context(wrapped(torch.cuda.CUDAGraph, "replay", self._replays))
             if self.saved is not None:
                 self._stack.enter_context(self.saved.watching(self._saver))
         super().__enter__()  # type: ignore[no-untyped-call]
@@ -266,6 +267,16 @@ class Counter(TorchDispatchMode):
         # Nothing was seen inside: the work is done where we cannot look, in numpy or in a kernel of its own.
         self._note(info, args, kwargs, output)
         return output
+
+    def _replays(self, replay: Call) -> Call:
+        """What a CUDA graph does is not told op by op; that it did something is."""
+
+        def replayed(graph: Any) -> Any:
+            done = replay(graph)
+            self._note(self._infos.setdefault("replay", GraphReplay()), (), {}, None)
+            return done
+
+        return replayed
 
     # -- what came of it
 

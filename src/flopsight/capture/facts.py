@@ -73,6 +73,16 @@ class OpInfo:
         self.calls = 0
 
 
+class GraphReplay(OpInfo):
+    """A CUDA graph that is replayed: many kernels, and not one op that torch would tell of."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        self.name, self.overload, self.names, self.defaults = "cuda.graph_replay", "default", (), {}
+        self.kind, self.allocates, self.facts, self.expand, self.calls = "other", False, None, False, 0
+
+
 class HigherOrderInfo(OpInfo):
     """The same for an op that takes functions; it has no schema, so arguments go by position."""
 

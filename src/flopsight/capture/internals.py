@@ -24,6 +24,8 @@ current_node: Callable[[], Any] = torch._C._current_autograd_node
 """The autograd node that backward is running, or None."""
 dispatch_depth: Callable[[], int] = torch._C._len_torch_dispatch_stack
 """How many dispatch modes are on this thread."""
+profiler_running: Callable[[], bool] = torch._C._autograd._profiler_enabled
+"""Whether a profiler of torch's watches this thread."""
 without_modes = _disable_current_modes
 """A context in which no dispatch mode sees anything."""
 without_functions = torch._C.DisableTorchFunction

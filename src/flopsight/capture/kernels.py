@@ -42,6 +42,8 @@ class Marks:
     """From each autograd number on, the path that made the node."""
     optimizer: Sequence[tuple[int, int]] = ()
     """Spans of optimizer steps."""
+    calls: Sequence[tuple[int, int, int, str]] = ()
+    """Every module call: thread, begin, end, path."""
 
 
 @dataclass
@@ -51,39 +53,83 @@ class DeviceTime:
     by_row: defaultdict[tuple[str, str], float] = field(default_factory=lambda: defaultdict(float))
     unplaced: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
     busy: float = 0.0
-    """All device work together."""
+    """All device work together; what ran side by side counts each."""
+    covered: float = 0.0
+    """Seconds in which any kernel of the forward ran."""
+    streams: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
+    """By path, from the first forward kernel of a call to the end of its last, submodules included."""
 
     def rows(self, phase: str) -> dict[str, float]:
         """Seconds by path in a phase, each row's own."""
         return {path: seconds for (path, name), seconds in self.by_row.items() if name == phase}
 
 
+class Hosts:
+    """The host's side of a trace: which of its events launched a kernel, and in which row and phase it was then."""
+
+    def __init__(self, events: Iterable[TraceEvent], marks: Marks) -> None:
+        self._marks = marks
+        self._launches: dict[int, TraceEvent] = {}
+        self._ops: dict[int, TraceEvent] = {}
+        self._nodes: dict[int, list[TraceEvent]] = {}
+        for event in events:
+            if event.device:
+                continue
+            if event.name.startswith(NODE):
+                self._nodes.setdefault(event.lane, []).append(event)
+            elif event.correlation:
+                (self._launches if _is_launch(event) else self._ops)[event.correlation] = event
+        for found in self._nodes.values():
+            found.sort(key=lambda event: event.begin)
+
+    def launcher(self, kernel: TraceEvent) -> TraceEvent | None:
+        """The call that launched a kernel, else the op; None where neither was traced."""
+        of_kernel = kernel.correlation
+        return self._launches.get(of_kernel) or self._ops.get(kernel.linked) or self._ops.get(of_kernel)
+
+    def place(self, host: TraceEvent) -> tuple[str, str]:
+        """The path and the phase in which a host event happened."""
+        marks, moment = self._marks, host.begin
+        path = _at(marks.rows.get(host.lane, ()), moment)
+        nodes = self._nodes.get(host.lane, [])
+        i = bisect_right(nodes, moment, key=lambda node: node.begin) - 1
+        if i < 0 or nodes[i].end < moment:
+            stepping = any(begin <= moment <= end for begin, end in marks.optimizer)
+            return path, OPTIMIZER if stepping and path == OUTSIDE else FORWARD
+        if path != OUTSIDE:
+            return path, RECOMPUTE
+        # What gathers a parameter's gradient has no number: it runs right after the node that made the gradient.
+        while i > 0 and nodes[i].sequence < 0:
+            i -= 1
+        return (_at(marks.makers, nodes[i].sequence) if nodes[i].sequence >= 0 else OUTSIDE), BACKWARD
+
+
+Launch = tuple[int, int, int, int]
+"""The thread and the moment of a launch, begin and end of its kernel."""
+
+
 def place_kernels(events: Iterable[TraceEvent], marks: Marks) -> DeviceTime:
     """Put every device event into the row and phase of the host work that launched it."""
     events = list(events)
-    launches: dict[int, TraceEvent] = {}
-    ops: dict[int, TraceEvent] = {}
-    nodes: dict[int, list[TraceEvent]] = {}
-    for event in events:
-        if event.device:
-            continue
-        if event.name.startswith(NODE):
-            nodes.setdefault(event.lane, []).append(event)
-        elif event.correlation:
-            (launches if _is_launch(event) else ops)[event.correlation] = event
-    for found in nodes.values():
-        found.sort(key=lambda event: event.begin)
+    hosts = Hosts(events, marks)
     result = DeviceTime()
+    forward: list[Launch] = []
     for event in events:
         if not event.device:
             continue
         seconds = (event.end - event.begin) / 1e9
         result.busy += seconds
-        host = launches.get(event.correlation) or ops.get(event.linked) or ops.get(event.correlation)
+        host = hosts.launcher(event)
         if host is None:
             result.unplaced[event.name] += seconds
             continue
-        result.by_row[_place(host, marks, nodes.get(host.lane, []))] += seconds
+        path, phase = hosts.place(host)
+        result.by_row[path, phase] += seconds
+        if phase == FORWARD:
+            forward.append((host.lane, host.begin, event.begin, event.end))
+    result.covered = _covered(forward)
+    for path, seconds in _stream_times(forward, marks.calls):
+        result.streams[path] += seconds
     return result
 
 
@@ -91,27 +137,33 @@ def _is_launch(event: TraceEvent) -> bool:
     return event.name.startswith(("cuda", "hip", "cu"))
 
 
-def _place(host: TraceEvent, marks: Marks, nodes: Sequence[TraceEvent]) -> tuple[str, str]:
-    path = _at(marks.rows.get(host.lane, ()), host.begin)
-    node = _around(nodes, host.begin)
-    if node is None:
-        stepping = any(begin <= host.begin <= end for begin, end in marks.optimizer)
-        return (path, OPTIMIZER if stepping and path == OUTSIDE else FORWARD)
-    if path != OUTSIDE:
-        return path, RECOMPUTE
-    return (_at(marks.makers, node.sequence) if node.sequence >= 0 else OUTSIDE), BACKWARD
+def _covered(launches: Iterable[Launch]) -> float:
+    """Seconds in which at least one kernel ran."""
+    total, until = 0, 0
+    for _, _, begin, end in sorted(launches, key=lambda launch: launch[2]):
+        total += max(0, end - max(begin, until))
+        until = max(until, end)
+    return total / 1e9
+
+
+def _stream_times(
+    launches: Iterable[Launch], calls: Iterable[tuple[int, int, int, str]]
+) -> Iterator[tuple[str, float]]:
+    """For every module call, the time from its first kernel's begin to its last one's end."""
+    lanes: dict[int, list[Launch]] = {}
+    for launch in sorted(launches, key=lambda launch: launch[1]):
+        lanes.setdefault(launch[0], []).append(launch)
+    for thread, begin, end, path in calls:
+        lane = lanes.get(thread, [])
+        first, last = (bisect_right(lane, moment, key=lambda launch: launch[1]) for moment in (begin, end))
+        if first < last:
+            yield path, (max(one[3] for one in lane[first:last]) - min(one[2] for one in lane[first:last])) / 1e9
 
 
 def _at(marks: Sequence[tuple[int, str]], moment: int) -> str:
     """The path that the last mark before a moment names."""
     i = bisect_right(marks, moment, key=lambda mark: mark[0]) - 1
     return marks[i][1] if i >= 0 else OUTSIDE
-
-
-def _around(nodes: Sequence[TraceEvent], moment: int) -> TraceEvent | None:
-    """The autograd node that was running at a moment on a thread."""
-    i = bisect_right(nodes, moment, key=lambda node: node.begin) - 1
-    return nodes[i] if i >= 0 and nodes[i].end >= moment else None
 
 
 def with_children(own: Mapping[str, float], paths: Iterable[str]) -> dict[str, float]:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import torch
-from torch.profiler import ProfilerActivity
+from torch.profiler import ProfilerActivity, supported_activities
+from torch.torch_version import TorchVersion
 
 from . import internals
 from .kernels import TraceEvent
+
+TEARDOWN = "TEARDOWN_CUPTI"
+"""The variable by which torch's tracer is told to let go of the device when it stops."""
 
 
 class NoDeviceTrace(Exception):
@@ -25,28 +30,57 @@ class DeviceTrace:
 
 
 @contextmanager
-def device_trace(device: torch.device, *, ops: bool, shapes: bool = False) -> Iterator[DeviceTrace]:
-    """Trace the device's work inside the block; with `ops`, the host's ops and autograd nodes too."""
+def device_trace(device: torch.device, *, shapes: bool = False) -> Iterator[DeviceTrace]:
+    """Trace the device's work inside the block, and the host's ops and autograd nodes that it comes from."""
     trace = DeviceTrace()
-    activity = getattr(ProfilerActivity, device.type.upper(), None)
-    if activity is None:
-        raise NoDeviceTrace(f"torch's profiler does not trace {device.type} devices")
-    activities = {activity, ProfilerActivity.CPU} if ops else {activity}
-    profiler = torch.profiler.profile(activities=activities, record_shapes=shapes, acc_events=True)
-    try:
-        profiler.start()
-    except RuntimeError as problem:
-        raise NoDeviceTrace(f"a profiler is already running in this process ({problem})") from problem
+    profiler = _profiler(device, shapes=shapes)
+    profiler.__enter__()
     try:
         yield trace
-        if device.type != "cpu":
-            torch.accelerator.synchronize(device)
+        _wait(device)
     finally:
-        profiler.stop()
-    results: Any = profiler.profiler
-    trace.events = [_event(raw) for raw in results.kineto_results.events()]
+        profiler.__exit__(None, None, None)
+        _detach(device)
+    results: Any = profiler.kineto_results
+    trace.events = [_event(raw) for raw in results.events()]
     if device.type != "cpu" and not any(event.device for event in trace.events):
         raise NoDeviceTrace("torch's profiler saw no kernels (is CUPTI missing?)")
+
+
+def _profiler(device: torch.device, *, shapes: bool = False) -> Any:
+    """One of torch's own; where another one runs, a second would end the first without a word."""
+    if internals.profiler_running():
+        raise NoDeviceTrace("a profiler is already running in this process")
+    activity = getattr(ProfilerActivity, device.type.upper(), None)
+    if activity not in supported_activities():
+        raise NoDeviceTrace(f"torch's profiler does not trace {device.type} devices here")
+    # Not torch.profiler.profile: that one imports the compiler, which takes seconds, and changes the environment.
+    use_device = None if device.type == "cpu" else device.type
+    return torch.autograd.profiler.profile(use_kineto=True, use_device=use_device, record_shapes=shapes)
+
+
+def _wait(device: torch.device) -> None:
+    if device.type != "cpu":
+        torch.accelerator.synchronize(device)
+
+
+def _detach(device: torch.device) -> None:
+    """Have the tracer let go of the device.
+
+    CUPTI stays attached after a trace, and every later launch of the process then takes up to twice as long. It lets
+    go after a trace during which it was told to, and that trace is empty. Before CUDA 12.6 that breaks CUDA graphs.
+    """
+    if device.type != "cuda" or not torch.version.cuda or TorchVersion(torch.version.cuda) < "12.6":
+        return
+    if TEARDOWN in os.environ:
+        return  # the user has decided
+    os.environ[TEARDOWN] = "1"
+    try:
+        with _profiler(device):
+            _wait(device)
+        _wait(device)  # it goes with the next call into CUDA
+    finally:
+        del os.environ[TEARDOWN]
 
 
 def _event(raw: Any) -> TraceEvent:

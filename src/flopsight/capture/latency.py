@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from statistics import median
 
-from ..caveats import BusyMachine, Caveat, CompiledWhole, Distorted, HeldBack, HostTimes, UnplacedKernels
+from ..caveats import BusyMachine, Caveat, CompiledWhole, Distorted, HeldBack, HostTimes, PaceChanged, UnplacedKernels
 from ..tree import Stat, Timing
 from .backward import NodeTimes
 from .clock import Clock, clock_for
@@ -18,7 +18,7 @@ from .kineto import NoDeviceTrace
 from .timing import Timer
 
 TIME_BUDGET = 60.0
-"""Seconds after which no further repeat begins."""
+"""Seconds after which no further repeat begins, if nobody says otherwise."""
 FEWEST = 2
 """Repeats that are made whatever they cost, so that a first slow one can be told from the rest."""
 QUIET = 0.05
@@ -29,6 +29,8 @@ MOST_WARMUP = 10
 """Runs that warm-up adds at the most to those asked for."""
 WARMUP_BUDGET = 5.0
 """Seconds of warm-up after which none is added."""
+HALVES = 8
+"""Repeats from which on the earlier ones are compared with the later ones."""
 TRACES = 3
 """Runs under the device's tracer; the middle one is shown."""
 
@@ -43,6 +45,7 @@ class Latencies:
     forward: Rows = field(default_factory=dict)
     backward: Rows = field(default_factory=dict)
     host: Rows = field(default_factory=dict)
+    streams: Rows = field(default_factory=dict)
     caveats: tuple[Caveat, ...] = ()
 
 
@@ -55,18 +58,28 @@ class HostPass:
     backward: Rows = field(default_factory=dict)
 
 
-def measure_latency(run: Run, warmup: int, repeats: int, clock: Clock | None = None) -> Latencies:
+def measure_latency(
+    run: Run,
+    warmup: int,
+    repeats: int,
+    clock: Clock | None = None,
+    *,
+    budget: float = TIME_BUDGET,
+    progress: Callable[[str], None] = lambda _text: None,
+) -> Latencies:
     """Plain and timed runs in turn, so that a change of the machine's pace meets both alike."""
     clock = clock or clock_for(run.device)
+    progress("warming up")
     _warm_up(run, clock, warmup)
     runs = rotated(run)
     plain: list[dict[str, float]] = []
     timed: list[HostPass] = []
     begun = clock.now()
     for i in range(repeats):
+        progress(f"timing, run {i + 1} of {repeats}")
         plain.append(plain_pass(runs[i % len(runs)], clock))
         timed.append(host_pass(runs[(i + 1) % len(runs)], clock))
-        if len(plain) >= FEWEST and clock.now() - begun > TIME_BUDGET:
+        if len(plain) >= FEWEST and clock.now() - begun > budget:
             break
     timing = Timing()
     for name in plain[0]:
@@ -80,8 +93,11 @@ def measure_latency(run: Run, warmup: int, repeats: int, clock: Clock | None = N
         replace(timing, distortion=distortion), host.forward, host.backward, caveats=tuple(_doubts(forward, distortion))
     )
     if run.compiled:
-        return replace(found, forward={"": forward.median}, caveats=(*found.caveats, CompiledWhole()))
-    return found if run.device.type in ("cpu", "meta") else _with_device_time(run, found)
+        found = replace(found, forward={"": forward.median}, backward={}, caveats=(*found.caveats, CompiledWhole()))
+    if run.device.type in ("cpu", "meta"):
+        return found
+    progress("tracing the device")
+    return _with_device_time(run, found)
 
 
 def _warm_up(run: Run, clock: Clock, at_least: int) -> None:
@@ -147,15 +163,15 @@ def _with_device_time(run: Run, found: Latencies) -> Latencies:
     except NoDeviceTrace as problem:
         return _without_tracer(run, found, str(problem))
     middle = traces[len(traces) // 2]
-    forward, backward = middle.forward(), middle.backward()
-    timing = replace(found.timing, busy=sum(forward.values()))
-    if run.train:
-        timing = replace(timing, backward_busy=sum(backward.values()))
+    timing = middle.timing(found.timing, training=run.train)
+    if run.compiled:  # the kernels of a fused graph belong to no module in it
+        return replace(found, timing=timing, forward={"": timing.busy or 0.0})
     return Latencies(
         timing,
-        with_children(forward, found.forward),
-        with_children(backward, ()) if run.train else {},
+        with_children(middle.forward(), found.forward),
+        with_children(middle.backward(), ()) if run.train else {},
         found.forward,
+        middle.found.streams,
         (*found.caveats, *unplaced(middle)),
     )
 
@@ -163,7 +179,7 @@ def _with_device_time(run: Run, found: Latencies) -> Latencies:
 def _without_tracer(run: Run, found: Latencies, why: str) -> Latencies:
     """Events in a stream that is held back, else the host's times; each says what it is."""
     wall = found.timing.forward.median if found.timing.forward is not None else 0.0
-    rows = held_back_pass(run, wall)
+    rows = None if run.compiled else held_back_pass(run, wall)
     if rows is None:
         return replace(found, caveats=(*found.caveats, HostTimes(why)))
     timing = replace(found.timing, busy=rows.get(""))
@@ -175,7 +191,7 @@ def _without_tracer(run: Run, found: Latencies, why: str) -> Latencies:
 def traced_pass(run: Run) -> DeviceTracing:
     """One run under the device's tracer."""
     tracing = DeviceTracing(run.plain_model, run.device)
-    with tracing.running(training=run.train):
+    with tracing.running():
         run.step()
     return tracing
 
@@ -188,7 +204,12 @@ def unplaced(tracing: DeviceTracing) -> list[Caveat]:
 
 def _doubts(forward: Stat, distortion: float | None) -> list[Caveat]:
     doubts: list[Caveat] = []
-    if forward.spread > 2 * QUIET:
+    middle = len(forward.samples) // 2
+    earlier, later = Stat(forward.samples[:middle]), Stat(forward.samples[-middle:])
+    change = later.median / earlier.median if len(forward.samples) >= HALVES and earlier.median else 1.0
+    if abs(change - 1) > QUIET and max(earlier.spread, later.spread) < abs(change - 1) / 2:
+        doubts.append(PaceChanged(change))
+    elif forward.spread > 2 * QUIET:
         doubts.append(BusyMachine(forward.spread, len(forward.samples)))
     if distortion is not None and distortion > 1 + QUIET:
         doubts.append(Distorted(distortion))

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterator
 from time import time_ns
 
 from ..errors import StateError
 from ..records import OUTSIDE, Span
 from .inputs import Run
-from .kernels import NODE, TraceEvent
+from .kernels import NODE, Hosts, Marks, TraceEvent
 from .kineto import NoDeviceTrace, device_trace
 from .timing import Timer
 
@@ -18,7 +17,7 @@ def timeline_of(run: Run) -> tuple[Span, ...]:
     """Trace one run; times count from its first event."""
     timer = Timer(run.plain_model, time_ns)
     try:
-        with timer.running(everywhere=True), device_trace(run.device, ops=True, shapes=True) as trace:
+        with timer.running(everywhere=True), device_trace(run.device, shapes=True) as trace:
             run.step()
     except NoDeviceTrace as problem:
         raise StateError(f"No timeline can be taken: {problem}.") from None
@@ -37,18 +36,12 @@ def _modules(timer: Timer) -> Iterator[Span]:
 
 
 def _work(events: list[TraceEvent], timer: Timer) -> Iterator[Span]:
-    marks = timer.marks()
-    launched = {event.correlation: event for event in events if not event.device and event.correlation}
-
-    def at(thread: int, moment: int) -> str:
-        rows = marks.get(thread, [])
-        i = bisect_right(rows, moment, key=lambda mark: mark[0]) - 1
-        return rows[i][1] if i >= 0 else OUTSIDE
-
+    hosts = Hosts(events, Marks(timer.marks(), timer.maker_paths()))
     for event in events:
         if event.device:
-            host = launched.get(event.correlation) or launched.get(event.linked)
-            path = at(host.lane, host.begin) if host is not None else OUTSIDE
+            host = hosts.launcher(event)
+            path = hosts.place(host)[0] if host is not None else OUTSIDE
             yield Span(event.name, "kernel", event.begin, event.end, event.lane, path)
         elif event.name.startswith(("aten::", NODE)) or event.shapes:
-            yield Span(event.name, "op", event.begin, event.end, event.lane, at(event.lane, event.begin), event.shapes)
+            path, _ = hosts.place(event)
+            yield Span(event.name, "op", event.begin, event.end, event.lane, path, event.shapes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Annotated, Any
@@ -32,6 +33,9 @@ def profile(
     strict: Annotated[bool, typer.Option("--strict", help="Fail (exit code 1) where an op is not counted.")] = False,
     repeats: Annotated[int, typer.Option("--repeats", help="Timed runs.", min=1)] = 10,
     warmup: Annotated[int, typer.Option("--warmup", help="Runs before the timed ones.", min=0)] = 3,
+    time_budget: Annotated[
+        float, typer.Option("--time-budget", help="Seconds after which no further timed run begins.", min=0.001)
+    ] = 60.0,
     output: options.Output = None,
     format: options.Format = "tree",
     depth: options.Depth = None,
@@ -53,8 +57,17 @@ def profile(
     _progress(f"building {target}")
     loaded = load_target(target, specs, device=device, dtype=number, meta=meta)
     _progress(f"{'counting' if meta else 'profiling'} {target}")
+    os.environ.setdefault("KINETO_LOG_LEVEL", "9")  # torch's tracer writes lines of its own on stderr
     result = profile_target(
-        loaded, train=train, optimizer=optimizer, meta=meta, repeats=repeats, warmup=warmup, timeline=view.timeline
+        loaded,
+        train=train,
+        optimizer=optimizer,
+        meta=meta,
+        repeats=repeats,
+        warmup=warmup,
+        timeline=view.timeline,
+        time_budget=time_budget,
+        progress=lambda doing: _progress(f"{target}: {doing}"),
     )
     _progress("")
     view.present(result)
