@@ -241,6 +241,17 @@ class Node:
         return max(0.0, self.stream_latency - self.latency)
 
     @property
+    def flops_per_second(self) -> float | None:
+        """Forward FLOPs over `latency`: on a device, over the time of the module's kernels alone."""
+        return self.flops / self.latency if self.latency else None
+
+    @property
+    def wall_flops_per_second(self) -> float | None:
+        """Forward FLOPs over the time that passed: on a device, waiting between the module's kernels included."""
+        wall = self.latency if self.stream_latency is None else self.stream_latency
+        return self.flops / wall if wall else None
+
+    @property
     def called(self) -> bool:
         """Whether the module or anything below it ran."""
         return self.calls > 0 or any(child.called for child in self.children)

@@ -106,6 +106,25 @@ def test_latency_comes_with_its_spread():
     assert (26.9 - 25.1) / 25.7 == pytest.approx(0.070, abs=0.0005)
 
 
+def test_on_a_device_the_summary_tells_how_long_it_computed_and_how_long_it_waited():
+    timing = Timing(forward=Stat((0.005,)), busy=0.004, idle=0.002)  # kernels side by side: busy and idle overlap
+    profile = Profile(rooted(module("", "Net", macs=500)), timing=timing)
+
+    assert (said(profile)["Device busy in forward"], said(profile)["Device idle in forward"]) == (0.004, 0.002)
+    assert notes(profile)["Device idle in forward"] == "40% of the latency"
+    assert "Device busy in forward" not in said(lenet())
+
+
+def test_a_module_has_a_rate_by_its_kernels_and_one_by_the_time_that_passed():
+    layer = replace(module("a", "Linear", macs=500), latency=0.002, stream_latency=0.005)
+
+    assert (layer.flops_per_second, layer.wall_flops_per_second) == (1000 / 0.002, 1000 / 0.005)
+    assert layer.idle == pytest.approx(0.003)
+    on_the_host = replace(layer, stream_latency=None)
+    assert on_the_host.wall_flops_per_second == on_the_host.flops_per_second == 1000 / 0.002
+    assert on_the_host.idle is None
+
+
 def test_rates_of_several_steps_are_taken_per_step():
     profile = Profile(rooted(module("", "Net", macs=500)), timing=Timing(forward=Stat((0.1,))), steps=5)
 

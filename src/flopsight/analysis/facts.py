@@ -103,6 +103,12 @@ def _time(profile: Profile) -> list[Fact]:
         )
         if stat
     ]
+    if timing.busy is not None:
+        found.append(Fact("Device busy in forward", timing.busy, "second", "the time of all its kernels"))
+    if timing.idle is not None and profile.latency:
+        found.append(
+            Fact("Device idle in forward", timing.idle, "second", f"{timing.idle / profile.latency:.0%} of the latency")
+        )
     if profile.throughput:
         found.append(Fact("Throughput", profile.throughput, "samples/s"))
     if profile.tokens_per_second:

@@ -146,7 +146,9 @@ def records(profile: Profile) -> list[dict[str, str | int | float | bool | None]
             "optimizer_flops": node.optimizer.flops, "own_macs": node.own.macs, "own_flops": node.own.flops,
             "own_bytes": node.own.bytes, "activation_bytes": node.activation_bytes, "allocated_bytes": node.allocated_bytes,
             "grad_bytes": node.grad_bytes, "optimizer_bytes": node.optimizer_bytes, "peak_bytes": node.peak_bytes,
-            "latency": node.latency, "backward_latency": node.backward_latency,
+            "latency": node.latency, "backward_latency": node.backward_latency, "host_latency": node.host_latency,
+            "stream_latency": node.stream_latency, "idle": node.idle, "flops_per_second": node.flops_per_second,
+            "wall_flops_per_second": node.wall_flops_per_second,
             "input_shapes": str([list(shape) for shape in node.input_shapes]),
             "output_shapes": str([list(shape) for shape in node.output_shapes]),
         }
