@@ -8,12 +8,13 @@ Medians of interleaved runs in one process; a sample is dropped when other work 
 from __future__ import annotations
 
 import time
+from contextlib import nullcontext
 from statistics import median
+from time import perf_counter
 
 import torch
 from torch import nn
 
-from flopsight.capture.clock import user_time
 from flopsight.capture.timing import Timer
 
 REPEATS = 40
@@ -23,7 +24,7 @@ TARGET, EMPTY_TARGET = 1.06, 1.0
 def resnet50():
     from flopsight.zoo.resnet import resnet50 as make
 
-    return make(), {"x": torch.randn(1, 3, 32, 32)}
+    return make(), {"images": torch.randn(1, 3, 32, 32)}
 
 
 def bert():
@@ -50,17 +51,15 @@ def sample(run):
     return cpu if wall <= 1.15 * cpu else None
 
 
-def ratio(plain, timed):
-    """Median of timed over median of plain, runs in turn."""
-    samples = {plain: [], timed: []}
-    for run in (plain, timed):
-        run()
-    for _ in range(REPEATS):
-        for run, found in samples.items():
-            seconds = sample(run)
-            if seconds is not None:
-                found.append(seconds)
-    return median(samples[timed]) / median(samples[plain]), min(map(len, samples.values()))
+def ratio(plain, marks):
+    """Median of runs with marks over median of plain ones, in turn, and how many samples each has at least."""
+    samples = [], []
+    for _ in range(REPEATS + 1):
+        for found, around in zip(samples, (nullcontext, marks), strict=True):
+            with around():
+                found.append(sample(plain))
+    plain_runs, timed_runs = ([seconds for seconds in found[1:] if seconds is not None] for found in samples)
+    return median(timed_runs) / median(plain_runs), min(len(plain_runs), len(timed_runs))
 
 
 class Empty(nn.Module):
@@ -78,17 +77,12 @@ def main():
             print(f"{name:12} left out: {problem}")
             continue
         model.eval()
-        timer = Timer(model, user_time)
 
         def plain(model=model, kwargs=kwargs):
             with torch.no_grad():
                 model(**kwargs)
 
-        def timed(timer=timer, plain=plain):
-            with timer.running():
-                plain()
-
-        found, kept = ratio(plain, timed)
+        found, kept = ratio(plain, Timer(model, perf_counter).running)
         print(f"{name:12} {found:12.3f} {TARGET:8.2f}   ({kept} of {REPEATS} samples)")
     empties = nn.ModuleList(Empty() for _ in range(1000))
 
@@ -100,10 +94,11 @@ def main():
     for _ in range(REPEATS):
         begin = time.process_time()
         calls()
-        middle = time.process_time()
-        with Timer(empties, user_time).running():
+        plain = time.process_time() - begin
+        with Timer(empties, perf_counter).running():
+            begin = time.process_time()
             calls()
-        costs.append((time.process_time() - middle) - (middle - begin))
+            costs.append(time.process_time() - begin - plain)
     print(f"{'empty call':12} {median(costs) * 1e3:9.2f} us {EMPTY_TARGET:8.2f}")
 
 
