@@ -148,6 +148,7 @@ def _file(value: Any, place: str) -> str | None:
 
 def parse_steps(value: Any, place: str = "steps") -> tuple[int, int]:
     """The first and last step of `"2-6"`, `"5"`, `5` or `[2, 6]`."""
+    given = value
     found = re.fullmatch(r"(\d+)(?:-(\d+))?", value) if isinstance(value, str) else None
     if found:
         value = [int(found[1]), int(found[2] or found[1])]
@@ -159,7 +160,7 @@ def parse_steps(value: Any, place: str = "steps") -> tuple[int, int]:
         or not all(isinstance(step, int) and not isinstance(step, bool) for step in value)
         or not 0 <= value[0] <= value[1]
     ):
-        raise ConfigError(f'{place} is {_named(value)}; it must be a first and a last step, like "2-6" or [2, 6].')
+        raise ConfigError(f'{place} is {_named(given)}; it must be a first and a last step, like "2-6" or [2, 6].')
     return value[0], value[1]
 
 

@@ -124,6 +124,10 @@ def test_a_wrong_value_is_named_with_what_it_must_be(key, value, must):
     assert must in said
 
 
+def test_steps_are_repeated_as_they_were_written():
+    assert 'steps is "6-2";' in complaint({"steps": "6-2"})
+
+
 def test_an_unknown_phase_is_answered_with_the_nearest():
     assert "no phase 'backwards'. Did you mean 'backward'?" in complaint({"phases": ["backwards"]})
 

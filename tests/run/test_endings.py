@@ -49,3 +49,10 @@ def test_an_exception_after_the_window_changes_nothing():
 
     assert seen["first"].macs == 3 * 6 * 5
     assert seen["second"].macs == 3 * 5 * 2
+
+
+def test_a_model_that_raises_in_its_first_forward_is_named():
+    done = profiled("by_hand.py", "wide")
+
+    assert (done.code, plain("by_hand.py", "wide").code) == (1, 1)
+    assert done.said == ["flopsight: by_hand.py ended within the first forward of Sequential, so nothing was profiled."]

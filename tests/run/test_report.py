@@ -71,8 +71,25 @@ def test_a_broken_budget_and_an_unknown_op_are_said(tmp_path):
 
 @pytest.mark.parametrize(
     ("options", "said"),
-    [({"path": Path("p.txt")}, "must end in .json"), ({"path": Path("p.json"), "formats": ("treee",)}, "'tree'")],
+    [
+        ({"path": Path("p.txt")}, "must end in .json"),
+        ({"path": Path("p.json"), "formats": ("treee",)}, "'tree'"),
+        ({"path": Path("p.json"), "budgets": {"flps": "8G"}}, "Did you mean 'flops'"),
+        ({"path": Path("p.json"), "budgets": {"flops": "8 apples"}}, "'8 apples' is not a quantity"),
+        ({"path": Path("p.json"), "text_file": str(Path(__file__).parent)}, "run cannot be written: it is a folder"),
+        ({"path": Path("p.json"), "text_file": f"{__file__}/text.txt"}, "is no folder to write it in"),
+        ({"path": Path(f"{__file__}/p.json")}, "is no folder to write it in"),
+    ],
 )
 def test_what_cannot_be_delivered_is_refused_at_once(options, said):
     with pytest.raises(InputError, match=said):
         Report(**options)
+
+
+def test_the_page_is_named_beside_the_profile(tmp_path):
+    ours, stream = report(tmp_path, formats=("html",))
+
+    ours.deliver(lenet)
+
+    assert stream.getvalue() == f"flopsight: Saved {tmp_path / 'p.json'} and {tmp_path / 'p.html'}\n"
+    assert (tmp_path / "p.html").exists()

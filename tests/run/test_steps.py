@@ -1,7 +1,7 @@
 """Which step is profiled: where a step ends, what is passed over, and what is said when it is never reached."""
 
 import pytest
-from run.running import profiled
+from run.running import plain, profiled
 
 
 def notes(done):
@@ -70,6 +70,16 @@ def test_step_0_of_several_optimizers_is_known_only_after_it():
     assert "Step 1 is shown instead of step 0" in notes(done)
 
 
+def test_where_a_step_is_a_forward_the_backward_after_it_is_said_to_be_left_out():
+    done = profiled("by_hand.py")
+
+    assert done.out == plain("by_hand.py").out
+    assert done.profile.macs == 3 * (5 * 4 + 4 * 2)
+    assert done.profile.backward.flops == 0
+    assert "a backward that follows it is no part of the step" in notes(done)
+    assert "a backward that follows it" not in notes(profiled("inference.py"))
+
+
 def test_a_forward_can_be_a_step_where_an_optimizer_is_too():
     seen = profiled("vision.py", flags=("--per", "forward")).profile
 
@@ -82,7 +92,7 @@ def test_a_forward_can_be_a_step_where_an_optimizer_is_too():
     [
         ("gan.py", ("--step", "30"), "gan.py ended after 8 steps, before step 30 (counted from 0) was over"),
         ("inference.py", ("--step", "9"), "inference.py ended after 9 forwards of Classifier, before step 9"),
-        ("inference.py", ("--per", "optimizer"), "inference.py ended without a call of any model"),
+        ("inference.py", ("--per", "optimizer"), "inference.py ended without a step of any optimizer"),
         ("gan.py", ("--model", "Unet"), "No module of class Unet was called in step 5"),
         ("inference.py", ("--model", "Unet"), "without a call of any module of class Unet (called were Classifier,"),
     ],

@@ -8,12 +8,17 @@ from ..tree import Profile
 from .figures import figure
 
 
+def limits(budget: Mapping[str, str | float]) -> dict[str, float]:
+    """Every limit as a number; a name that no figure has, or a limit that is no quantity, is refused."""
+    return {name: figure(name).parse(allowed) for name, allowed in budget.items()}
+
+
 def check(profile: Profile, budget: Mapping[str, str | float]) -> list[str]:
     """One sentence for every figure that is over its budget, or that the profile does not have; none where all hold."""
     broken = []
-    for name, allowed in budget.items():
+    for name, limit in limits(budget).items():
         known = figure(name)
-        limit, value = known.parse(allowed), known.read(profile)
+        value = known.read(profile)
         if value is None:
             broken.append(f"{name} is not in the profile, so its budget of {known.text(limit)} cannot be checked.")
         elif known.more_is_better and value < limit:

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from ..capture.scope import Sites
-from ..caveats import MovedWindow
+from ..caveats import MovedWindow, Note
 from ..distributed.topology import rank_and_size, world_of
 from ..errors import InputError
 from ..tree import Profile
@@ -24,6 +24,7 @@ from .plan import FORWARD, OPTIMIZER, Plan
 from .updates import Updates
 
 SEVERAL = "several optimizers step in turn, and where that step ended was known only after it"
+FORWARDS_ONLY = Note("A step is a forward here: a backward that follows it is no part of the step.")
 UNSEEN = "where that step began was known only after it"
 
 
@@ -48,7 +49,7 @@ class Loop:
         self._updates = Updates(self._stepped)
         self._finder = FirstModel(plan.admits, self._forward)
         self._window: StepWindow | None = None
-        self._several = False
+        self._several = self._recorded = False
         self._over = False
 
     # -- on and off
@@ -139,6 +140,7 @@ class Loop:
             exists = any(issubclass(type(one), torch.optim.Optimizer) for one in gc.get_objects())
             self.per = OPTIMIZER if exists else FORWARD
         if self.per == FORWARD:
+            self._recorded = torch.is_grad_enabled()
             self._begin(self.forwards)
         elif self._plan.first > 0:
             self._finder.end()
@@ -185,6 +187,8 @@ class Loop:
             called = ", ".join(window.sites.passed_by) or "none"
             raise InputError(f"No {self._plan.wanted} was called in step {window.steps[0]}; modules called: {called}.")
         result = replace(window.profile, world=world_of(window.sites.roots.values()))
+        if self._recorded:
+            result = replace(result, caveats=(*result.caveats, FORWARDS_ONLY))
         if window.asked == self._plan.first or result.step is None:
             return result
         moved = MovedWindow(self._plan.first, result.step, SEVERAL if self._several else UNSEEN)

@@ -75,6 +75,10 @@ def _seen(loop: Loop, plan: Plan) -> str:
             f"after {_many(loop.forwards, 'forward')} of {name} without an optimizer's step, so nothing was profiled. "
             f"If a forward is a step, say so: --per forward."
         )
+    if plan.per == OPTIMIZER:
+        return f"without a step of any optimizer, so nothing was profiled. {ELSEWHERE}"
+    if name:
+        return f"within the first forward of {name}, so nothing was profiled."
     return f"without a call of any {plan.wanted}{loop.others}, so nothing was profiled. {ELSEWHERE}"
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from ..analysis.budget import check as broken_budgets
+from ..analysis.budget import limits
 from ..analysis.phases import only
 from ..errors import FlopsightError, InputError
 from ..records import PHASES
@@ -19,6 +20,7 @@ from ..tree import Profile
 
 PAGE = "html"
 """The one format that is a file and not text."""
+PAGE_SUFFIX = ".html"
 BY_DEPTH = ("deepspeed", "aprofiler")
 """Formats that name a few modules at each depth."""
 
@@ -45,9 +47,9 @@ class Report:
         """Check what can be checked without a profile."""
         if self.path.suffix != ".json":
             raise InputError(f"-o {self.path} must end in .json; `flopsight show` makes pages and tables of it.")
-        folder = next(parent for parent in self.path.absolute().parents if parent.exists())
-        if not os.access(folder, os.W_OK):
-            raise InputError(f"{self.path} cannot be written: {folder} is no folder to write it in.")
+        for path in (self.path, *([] if self.text_file is None else [Path(self.text_file)])):
+            _check_writable(path)
+        limits(self.budgets)
         for name in self.formats:
             if name != PAGE:
                 check_format(name, **self._options(name))
@@ -60,7 +62,7 @@ class Report:
             if profile.world.rank == 0:
                 self._show(profile)
                 self._judge(profile)
-                self.say(f"Saved {path}")
+                self.say(f"Saved {path}{f' and {path.with_suffix(PAGE_SUFFIX)}' if PAGE in self.formats else ''}")
         except Exception as problem:
             self.excuse(problem)
 
@@ -81,7 +83,7 @@ class Report:
             path.parent.mkdir(parents=True, exist_ok=True)
             profile.save(path)
             if PAGE in self.formats:
-                profile.to_html(path.with_suffix(".html"))
+                profile.to_html(path.with_suffix(PAGE_SUFFIX))
         except OSError as problem:
             raise InputError(f"{path} cannot be written: {problem.strerror or problem}.") from None
         return path
@@ -117,3 +119,12 @@ class Report:
             self.say(
                 f"FAILED {len(profile.coverage.unknown)} ops are not counted: {', '.join(profile.coverage.unknown)}."
             )
+
+
+def _check_writable(path: Path) -> None:
+    """Refuse a file that cannot be written, as far as that can be known before it is."""
+    if path.is_dir():
+        raise InputError(f"{path} cannot be written: it is a folder.")
+    folder = next(parent for parent in path.absolute().parents if parent.exists())
+    if not folder.is_dir() or not os.access(folder, os.W_OK):
+        raise InputError(f"{path} cannot be written: {folder} is no folder to write it in.")
