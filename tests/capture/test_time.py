@@ -9,9 +9,11 @@ import torch
 from torch import nn
 
 import flopsight
+from flopsight.capture.backward import NodeTimes
 from flopsight.capture.clock import Clock, pausing, user_time
 from flopsight.capture.inputs import Run, rotated
 from flopsight.capture.latency import measure_latency
+from flopsight.capture.scope import Site
 from flopsight.capture.timing import Timer
 from flopsight.errors import InputError, StateError
 
@@ -123,6 +125,50 @@ def test_a_slow_pass_with_marks_is_reported_as_distorted():
 
     assert found.timing.distortion == 2
     assert any("2.00x" in str(caveat) for caveat in found.caveats)
+
+
+class Slowly(torch.autograd.Function):
+    """Something whose backward takes as long as it is told."""
+
+    @staticmethod
+    def forward(ctx, x, hands, seconds):
+        ctx.hands, ctx.seconds = hands, seconds
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, gradient):
+        ctx.hands.time += ctx.seconds
+        return gradient * 2, None, None
+
+
+class Backs(nn.Module):
+    def __init__(self, hands, seconds):
+        super().__init__()
+        self.hands, self.seconds = hands, seconds
+
+    def forward(self, x):
+        return Slowly.apply(x, self.hands, self.seconds)
+
+
+def test_the_time_of_a_backward_goes_to_the_modules_that_made_its_nodes():
+    hands = Hands()
+    model = nn.Sequential(Backs(hands, 3), nn.Sequential(Backs(hands, 5), Backs(hands, 7)))
+    timer = Timer(model, hands.clock.now)
+    with timer.running(sequences=True):
+        loss = model(torch.ones(2, requires_grad=True)).sum()
+
+    with NodeTimes(loss, timer, hands.clock.now) as nodes:
+        loss.backward()
+
+    assert {path: seconds for path, seconds in nodes.by_row().items() if seconds} == {"0": 3, "1.0": 5, "1.1": 7}
+
+
+def test_what_passes_between_two_nodes_goes_to_the_one_that_ended():
+    a, b = Site("a"), Site("b")
+    nodes = NodeTimes(torch.zeros(1), Timer(nn.Identity(), float), float)
+    nodes._log = [(a, True, 1.0), (a, False, 3.0), (b, True, 4.5), (b, False, 5.0)]
+
+    assert nodes.by_row() == {"a": 2.0 + 1.5, "b": 0.5}
 
 
 def slowed(hands, *slowness):

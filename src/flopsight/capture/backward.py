@@ -52,15 +52,22 @@ class NodeTimes:
         self._stack.callback(after.remove)
 
     def by_row(self) -> dict[str, float]:
-        """Own seconds by path."""
+        """Own seconds by path, from the first mark to the last.
+
+        What passes after a node goes to it: there autograd adds its gradients to those that are waiting already.
+        """
         totals: dict[str, float] = {}
-        running: list[tuple[Site, float]] = []
+        running: list[Site] = []
+        owner: Site | None = None
+        since = 0.0
         for row, begins, at in self._log:
+            if owner is not None:
+                totals[owner.path] = totals.get(owner.path, 0.0) + at - since
             if begins:
-                running.append((row, at))
+                running.append(row)
             elif running:
-                began, since = running.pop()
-                totals[began.path] = totals.get(began.path, 0.0) + at - since
+                running.pop()
+            owner, since = running[-1] if running else row, at
         return totals
 
 
