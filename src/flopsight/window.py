@@ -18,7 +18,17 @@ from .capture.kineto import NoDeviceTrace
 from .capture.phases import ModelCall, PhaseMarks
 from .capture.scope import Site, Sites
 from .capture.timing import Timer
-from .caveats import Caveat, CountedEager, CountedLive, CutOff, MovedWindow, NotSplit, ShapesChanged, Window
+from .caveats import (
+    Caveat,
+    CompiledWhole,
+    CountedEager,
+    CountedLive,
+    CutOff,
+    MovedWindow,
+    NotSplit,
+    ShapesChanged,
+    Window,
+)
 from .errors import InputError, StateError
 from .session import Recording
 from .tree import Profile, Stat, Timing
@@ -243,10 +253,18 @@ class StepWindow:
         )
         # One whole step, the median one: its rows add up, which medians by row would not.
         ordered = sorted(self._timed, key=lambda step: step.whole)
+        if self._compiled:  # as one piece, so one row; of several models the rows are not known
+            whole = result.timing.forward if "" in self.sites.roots else None
+            return self._recording.with_latencies(result, {"": whole.median} if whole is not None else {})
         if self._traced is not None:
             return self._with_kernels(result, self._traced)
         timer = ordered[(len(ordered) - 1) // 2].timer if ordered else None
         return self._recording.with_latencies(result, timer.sums()) if timer is not None else result
+
+    @property
+    def _compiled(self) -> bool:
+        calls = self._counted.calls if self._counted is not None else ()
+        return self.sites.compiled or any(call.compiled for call in calls)
 
     def _with_kernels(self, result: Profile, traced: DeviceTracing) -> Profile:
         assert self._recording is not None
@@ -270,8 +288,9 @@ class StepWindow:
             yield CountedLive("the loop ended before a step could be timed by itself")
         elif self._traced is None and all(step.timer is None for step in self._timed):
             yield NotSplit()
-        if self.sites.compiled or any(call.compiled for call in counted.calls):
+        if self._compiled:
             yield CountedEager(first)
+            yield CompiledWhole()
 
 
 def _work(marks: PhaseMarks) -> list[tuple[Site, Any]]:

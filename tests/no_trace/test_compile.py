@@ -96,7 +96,7 @@ def test_a_warm_model_is_not_compiled_again(make, use):
     assert len(graphs) == compiled
 
 
-@pytest.mark.parametrize("use", ["profile", "FlopsProfiler"])
+@pytest.mark.parametrize("use", ["profile", "FlopsProfiler", "step_profiler"])
 def test_the_profile_of_a_compiled_model_says_that_it_is_timed_whole(use):
     profile = USES[use](wrapped([]))
 
