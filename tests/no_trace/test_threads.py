@@ -2,10 +2,12 @@
 
 import threading
 
+import pytest
 import torch
 from torch import nn
 
 import flopsight
+from flopsight.capture.sdpa import attention_as_on
 from flopsight.capture.timing import Timer
 
 X = torch.ones(4, 8)
@@ -133,6 +135,21 @@ def test_two_threads_profile_two_models_in_their_loops():
         together(lambda: loop(2), lambda: loop(32))
 
         assert macs == {2: 4 * 8 * 2, 32: 4 * 8 * 32}
+
+
+@pytest.mark.filterwarnings("error")
+def test_attention_on_meta_is_that_of_the_thread_which_counts_it():
+    class Attends(nn.Module):
+        def forward(self, x):
+            return nn.functional.scaled_dot_product_attention(x, x, x)
+
+    found = []
+    with attention_as_on("cuda"):
+        together(lambda: found.append(flopsight.count(Attends(), (torch.ones(1, 2, 4, 8),), on="meta")))
+
+    (counted,) = found
+    assert "aten._scaled_dot_product_flash_attention_for_cpu" in counted.coverage.counted
+    assert counted.macs == 2 * (2 * 4 * 4 * 8)
 
 
 def test_a_backward_begun_on_another_thread_is_not_in_the_profile():

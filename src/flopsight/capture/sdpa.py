@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -18,49 +19,72 @@ ALIGNMENT = 8
 """Kernels on a GPU read this many elements at a time: heads are as wide as a multiple of it, masks' rows begin at one."""
 
 
+_lock = threading.Lock()
+_targets: list[tuple[int, str]] = []
+"""Who counts on meta just now: the thread, and the device that its tensors stand for."""
+_library: list[torch.library.Library] = []
+"""What torch was told, once for all of them: it warns of a second."""
+
+
 @contextmanager
 def attention_as_on(target: str) -> Iterator[None]:
-    """While this lasts, attention between meta tensors takes the path that it would take on the target device."""
-
-    def attention(
-        query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, dropout_p: float = 0.0,
-        is_causal: bool = False, *, scale: float | None = None, enable_gqa: bool = False,
-    ) -> Tensor:  # fmt: skip
-        path = attention_path(target, query, key, value, attn_mask, dropout_p, is_causal, enable_gqa)
-        if attn_mask is not None and attn_mask.dtype is torch.bool:
-            attn_mask = _added(attn_mask, query.dtype)
-        trained = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in (query, key, value))
-        if path == FLASH and target == "cpu":
-            out = aten._scaled_dot_product_flash_attention_for_cpu(
-                query, key, value, dropout_p, is_causal, attn_mask=attn_mask, scale=scale
-            )
-        elif path == FLASH:
-            wide = [_padded(tensor) if target == "cuda" else tensor for tensor in (query, key, value)]
-            scale = query.shape[-1] ** -0.5 if scale is None else scale
-            out = aten._scaled_dot_product_flash_attention(*wide, dropout_p, is_causal, False, scale=scale)
-            if wide[0] is not query:
-                out = (out[0][..., : query.shape[-1]],)
-        elif path == EFFICIENT:
-            out = aten._scaled_dot_product_efficient_attention(
-                query, key, value, _aligned(attn_mask), trained, dropout_p, is_causal, scale=scale
-            )
-        elif path == CUDNN:
-            out = aten._scaled_dot_product_cudnn_attention(
-                query, key, value, attn_mask, trained, dropout_p, is_causal, False, scale=scale
-            )
-        else:
-            out = aten._scaled_dot_product_attention_math(
-                query, key, value, attn_mask, dropout_p, is_causal, None, scale=scale, enable_gqa=enable_gqa
-            )
-        first: Tensor = out[0]
-        return first
-
-    library = torch.library.Library("aten", "IMPL")
-    library.impl("scaled_dot_product_attention", attention, "AutogradMeta")
+    """While this lasts, attention between this thread's meta tensors takes the path that it would on the target device."""
+    mine = threading.get_ident(), target
+    with _lock:
+        if not _targets:
+            _library.append(torch.library.Library("aten", "IMPL"))
+            _library[0].impl("scaled_dot_product_attention", _attention, "AutogradMeta")
+        _targets.append(mine)
     try:
         yield
     finally:
-        library._destroy()
+        with _lock:
+            _targets.remove(mine)
+            if not _targets:
+                _library.pop()._destroy()
+
+
+def _target() -> str | None:
+    """What this thread's meta tensors stand for; None where it counts nothing."""
+    here = threading.get_ident()
+    return next((target for thread, target in reversed(_targets) if thread == here), None)
+
+
+def _attention(
+    query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, dropout_p: float = 0.0,
+    is_causal: bool = False, *, scale: float | None = None, enable_gqa: bool = False,
+) -> Tensor:  # fmt: skip
+    target = _target()
+    path = MATH  # what torch does with meta tensors
+    if target is not None:
+        path = attention_path(target, query, key, value, attn_mask, dropout_p, is_causal, enable_gqa)
+    if attn_mask is not None and attn_mask.dtype is torch.bool:
+        attn_mask = _added(attn_mask, query.dtype)
+    trained = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in (query, key, value))
+    if path == FLASH and target == "cpu":
+        out = aten._scaled_dot_product_flash_attention_for_cpu(
+            query, key, value, dropout_p, is_causal, attn_mask=attn_mask, scale=scale
+        )
+    elif path == FLASH:
+        wide = [_padded(tensor) if target == "cuda" else tensor for tensor in (query, key, value)]
+        scale = query.shape[-1] ** -0.5 if scale is None else scale
+        out = aten._scaled_dot_product_flash_attention(*wide, dropout_p, is_causal, False, scale=scale)
+        if wide[0] is not query:
+            out = (out[0][..., : query.shape[-1]],)
+    elif path == EFFICIENT:
+        out = aten._scaled_dot_product_efficient_attention(
+            query, key, value, _aligned(attn_mask), trained, dropout_p, is_causal, scale=scale
+        )
+    elif path == CUDNN:
+        out = aten._scaled_dot_product_cudnn_attention(
+            query, key, value, attn_mask, trained, dropout_p, is_causal, False, scale=scale
+        )
+    else:
+        out = aten._scaled_dot_product_attention_math(
+            query, key, value, attn_mask, dropout_p, is_causal, None, scale=scale, enable_gqa=enable_gqa
+        )
+    first: Tensor = out[0]
+    return first
 
 
 def attention_path(
