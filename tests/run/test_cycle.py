@@ -51,12 +51,34 @@ def test_an_optimizer_that_is_replaced_hands_over():
     assert steps[-1] == ("b", "ENDED", 5)
 
 
-def test_optimizers_that_are_gone_are_not_kept_alive_nor_mistaken_for_new_ones():
+def test_optimizers_that_are_gone_are_not_kept_alive_nor_mistaken_for_others_of_the_same_step():
     cycle = Cycle()
 
     ended = [cycle.stepped(Optimizer()) for _ in range(3)]  # each is gone before the next comes, maybe in its place
 
-    assert ended == [Boundary.ENDED, Boundary.MOVED, Boundary.MOVED]
+    assert ended == [Boundary.ENDED] * 3
+    assert cycle.steps == 3
+
+
+def test_one_that_is_gone_hands_over_at_once():
+    cycle = Cycle()
+
+    for _ in range(3):
+        local = Optimizer()
+        ended = [cycle.stepped(local) for _ in range(2)]
+        del local
+        assert ended == [Boundary.ENDED] * 2
+    assert cycle.steps == 6
+
+
+def test_two_in_turn_after_one_that_is_gone_end_a_step_with_the_second():
+    cycle = Cycle()
+    cycle.stepped(Optimizer())
+    critic, generator = Optimizer(), Optimizer()
+
+    ended = [cycle.stepped(one) for one in (critic, generator) * 3]
+
+    assert ended[2:] == [Boundary.WITHIN, Boundary.ENDED] * 2
 
 
 @pytest.mark.parametrize("sequence", ["a" * 9, "dg" * 5, "abc" * 4])

@@ -70,6 +70,14 @@ def test_step_0_of_several_optimizers_is_known_only_after_it():
     assert "Step 1 is shown instead of step 0" in notes(done)
 
 
+def test_a_loop_that_makes_a_new_optimizer_for_every_step_has_as_many_steps():
+    done = profiled("fresh.py", flags=("--steps", "5-8"))
+
+    assert done.out == plain("fresh.py").out
+    assert (done.profile.step, done.profile.macs, done.profile.root.calls) == (5, 3 * 4 * 2, 1)
+    assert len(done.profile.timing.step.samples) == 3
+
+
 def test_where_a_step_is_a_forward_the_backward_after_it_is_said_to_be_left_out():
     done = profiled("by_hand.py")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import Enum
 from typing import Any
-from weakref import ref
+from weakref import WeakSet, ref
 
 
 class Boundary(Enum):
@@ -20,7 +20,8 @@ class Cycle:
 
     A loop with one optimizer steps when it steps. With several, as in a GAN, a step ends with the last of those that
     step before the first of them steps again. That is known when the first cycle is over; until then every optimizer
-    that is new moves the end of step 0 behind itself. An optimizer that stops stepping hands over to the next that repeats.
+    that is new moves the end of step 0 behind itself. An optimizer that stops stepping hands over to the next that
+    repeats, and one that is gone to the next at once: some loops make a new optimizer for every few steps.
     """
 
     def __init__(self) -> None:
@@ -30,6 +31,9 @@ class Cycle:
         self._since: list[ref[Any]] = []
         """Those that have stepped in the step under way; in the first cycle, all that have stepped."""
         self._first = True
+        self._seen: WeakSet[Any] = WeakSet()
+        self._fleeting = False
+        """Whether an optimizer that ended steps has gone; the next may still be held by a window when it is replaced."""
 
     def stepped(self, optimizer: Any) -> Boundary:
         """Note that an optimizer has stepped."""
@@ -37,6 +41,12 @@ class Cycle:
             self.steps += 1
             return Boundary.ENDED
         known = any(other() is optimizer for other in self._since)
+        if self._replaces(optimizer):
+            self._first = False
+            self._since.clear()
+            self._closer = ref(optimizer)
+            self.steps += 1
+            return Boundary.ENDED
         if self._first and not known:
             self._since.append(ref(optimizer))
             self._closer = ref(optimizer)
@@ -53,6 +63,13 @@ class Cycle:
             return Boundary.ENDED
         self._since.append(ref(optimizer))
         return Boundary.WITHIN
+
+    def _replaces(self, optimizer: Any) -> bool:
+        """Whether the one that steps is new, in a loop whose optimizers come and go."""
+        self._fleeting |= self._closer is not None and self._closer() is None
+        new = optimizer not in self._seen
+        self._seen.add(optimizer)
+        return new and self._fleeting
 
     def _closes(self, optimizer: Any) -> bool:
         return self._closer is not None and self._closer() is optimizer
