@@ -101,6 +101,31 @@ def test_an_input_that_the_twin_would_share_or_does_not_know_speaks_against_a_tw
     assert named in why_no_twin(Holds(None), (X, thing))
 
 
+def test_a_function_that_the_user_hands_in_never_sees_a_meta_tensor():
+    seen = []
+
+    class Applies(nn.Linear):
+        def forward(self, x, function):
+            return function(super().forward(x))
+
+    profile = flopsight.count(Applies(4, 3), (torch.ones(2, 4), lambda y: seen.append(y.device.type) or y), on="meta")
+
+    assert seen == ["cpu"]
+    assert profile.macs == 2 * 4 * 3
+    assert any("an input is a function" in str(caveat) for caveat in profile.caveats)
+
+
+def test_a_function_of_torchs_is_an_input_like_any_other():
+    class Applies(nn.Linear):
+        def forward(self, x, function):
+            return function(super().forward(x))
+
+    profile = flopsight.count(Applies(4, 3), (torch.ones(2, 4), nn.functional.gelu), on="meta")
+
+    assert profile.caveats == ()
+    assert profile.flops == 2 * (2 * 4 * 3) + 2 * 3 + 2 * 3
+
+
 def test_a_fused_encoder_layer_has_no_twin_in_inference_and_one_in_training():
     layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True).eval()
     x = torch.ones(2, 3, 8)

@@ -6,6 +6,7 @@ import copy
 from collections.abc import MutableMapping
 from dataclasses import fields, is_dataclass, replace
 from enum import Enum
+from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
 import torch
@@ -99,6 +100,11 @@ def _on_meta(tensor: torch.Tensor) -> torch.Tensor:
     return remember(twin, tensor).requires_grad_(tensor.requires_grad)
 
 
+def _is_torchs(value: Any) -> bool:
+    """Whether something is a function of torch's own; a user's would be called with tensors that have no data."""
+    return isinstance(value, FunctionType | BuiltinFunctionType) and (value.__module__ or "torch").startswith("torch")
+
+
 PLAIN = (type(None), bool, int, float, complex, str, bytes, torch.dtype, torch.device, torch.Size, Enum, range, slice)
 
 
@@ -106,7 +112,7 @@ def on_meta(value: Any) -> Any:
     """Inputs on meta, in containers like the user's; what a forward could change behind our back is refused."""
     if isinstance(value, torch.Tensor):
         return _on_meta(value)
-    if isinstance(value, PLAIN) or callable(value):
+    if isinstance(value, PLAIN) or isinstance(value, type) or _is_torchs(value):
         return value
     if isinstance(value, PackedSequence):  # torch wants its batch sizes as numbers on the CPU
         return value._replace(data=on_meta(value.data), **{name: on_meta(getattr(value, name)) for name in ORDERS})
