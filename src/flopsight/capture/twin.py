@@ -105,14 +105,29 @@ def _is_torchs(value: Any) -> bool:
     return isinstance(value, FunctionType | BuiltinFunctionType) and (value.__module__ or "torch").startswith("torch")
 
 
-PLAIN = (type(None), bool, int, float, complex, str, bytes, torch.dtype, torch.device, torch.Size, Enum, range, slice)
+PLAIN = (
+    type,
+    type(None),
+    bool,
+    int,
+    float,
+    complex,
+    str,
+    bytes,
+    torch.dtype,
+    torch.device,
+    torch.Size,
+    Enum,
+    range,
+    slice,
+)
 
 
 def on_meta(value: Any) -> Any:
     """Inputs on meta, in containers like the user's; what a forward could change behind our back is refused."""
     if isinstance(value, torch.Tensor):
         return _on_meta(value)
-    if isinstance(value, PLAIN) or isinstance(value, type) or _is_torchs(value):
+    if isinstance(value, PLAIN) or _is_torchs(value):
         return value
     if isinstance(value, PackedSequence):  # torch wants its batch sizes as numbers on the CPU
         return value._replace(data=on_meta(value.data), **{name: on_meta(getattr(value, name)) for name in ORDERS})
