@@ -142,3 +142,14 @@ def test_ops_that_are_not_counted_are_named_where_strictness_is_asked_for(tmp_pa
 
     assert inside.code == 0
     assert not [line for line in inside.said if "FAILED" in line]  # the op ran outside the forward, which is the step
+
+
+def test_files_are_written_where_the_script_was_started_and_not_where_it_went(tmp_path):
+    write(tmp_path, "f.json", {"output_file": "text.txt"})
+    write(tmp_path, "moves.py", f"import os\nos.mkdir('far')\nos.chdir('far')\n{SCRIPT.read_text()}")
+
+    done = run(tmp_path, "--config", "f.json", "-o", "p.json", script=("moves.py", "0"))
+
+    assert (done.code, len(done.said)) == (0, 1)
+    assert {"p.json", "text.txt"} <= done.files.keys()
+    assert not list((tmp_path / "far").iterdir())

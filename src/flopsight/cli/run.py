@@ -58,12 +58,12 @@ def run(
         first, last = parse_steps(steps, "--steps")
     target = Target(words[0], tuple(words[1:]), is_module=module)
     report = Report(
-        path=output or _default_path(target, first, last),
+        path=Path.cwd() / (output or _default_name(target, first, last)),  # the script may go to another folder
         formats=(format,) if format else settings.formats or ("tree",),
         depth=settings.module_depth,
         top_modules=settings.top_modules,
         detailed=settings.detailed,
-        text_file=settings.output_file,
+        text_file=None if settings.output_file is None else str(Path.cwd() / settings.output_file),
         phases=settings.phases,
         strict=settings.strict,
         budgets=settings.budgets,
@@ -80,6 +80,6 @@ def _settings(config: Path | None) -> Settings:
     return Settings.read(config or project, settings)
 
 
-def _default_path(target: Target, first: int, last: int) -> Path:
+def _default_name(target: Target, first: int, last: int) -> str:
     steps = f"step{first}" if first == last else f"steps{first}-{last}"
-    return Path.cwd() / f"flopsight-{target.title}-{steps}.json"
+    return f"flopsight-{target.title}-{steps}.json"

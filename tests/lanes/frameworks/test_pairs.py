@@ -52,6 +52,20 @@ def test_a_profile_says_which_of_the_processes_it_is_from(framework):
 
 
 @pytest.mark.parametrize("framework", EXPECTED)
+def test_without_a_callback_every_rank_profiles_itself_under_flopsight_run(framework, tmp_path):
+    params, macs, _ = EXPECTED[framework]
+
+    done = torchrun(tmp_path, "-m", "flopsight", "run", "--step", "2", "-o", "p.json", SCRIPT, framework, "--plain")
+
+    assert done.code == 0, done.err[-3000:]
+    assert len(done.said) == 1
+    for rank in (0, 1):
+        profile = loads(done.files[f"p-rank{rank}.json"])
+        assert (profile.step, profile.params, profile.macs) == (2, params, macs[rank])
+        assert (profile.world.size, profile.world.rank, profile.world.data_parallel) == (2, rank, 2)
+
+
+@pytest.mark.parametrize("framework", EXPECTED)
 def test_rank_0_alone_writes_the_file_that_the_callback_was_given(framework):
     files = trained(framework).files
 
