@@ -6,107 +6,20 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from statistics import median
 from typing import TYPE_CHECKING, Any
 
+from .costs import FREE, NO_WORK, Cost, OpRow, Phases
 from .errors import InputError, did_you_mean
-from .records import OUTSIDE, PHASES, Parameter, Shape, Span
+from .records import OUTSIDE, Parameter, Shape, Span
+from .timings import NOT_TIMED, Stat, Timing
 
 if TYPE_CHECKING:
     from .caveats import Caveat
 
-
-@dataclass(frozen=True, slots=True)
-class Cost:
-    """Multiply-accumulates, floating-point operations and bytes moved; see docs/conventions.md."""
-
-    macs: int = 0
-    flops: int = 0
-    """Where not stated, two for every MAC."""
-    bytes: int = 0
-    """Where a formula states none, every input read once and every output written once."""
-    skipped_macs: int = 0
-    """MACs that a causal kernel can leave out; `macs` counts attention dense."""
-    recompute_macs: int = 0
-    """Those of `macs` with which a kernel repeats forward work: a fused attention's backward forms the scores anew."""
-
-    def __post_init__(self) -> None:
-        """Fill in FLOPs from MACs."""
-        if self.macs and not self.flops:
-            object.__setattr__(self, "flops", 2 * self.macs)
-
-    def __add__(self, other: Cost) -> Cost:
-        """Both, one after the other."""
-        return Cost(self.macs + other.macs, self.flops + other.flops, self.bytes + other.bytes,
-                    self.skipped_macs + other.skipped_macs, self.recompute_macs + other.recompute_macs)  # fmt: skip
-
-    def __mul__(self, times: int) -> Cost:
-        """The same work several times."""
-        return Cost(self.macs * times, self.flops * times, self.bytes * times,
-                    self.skipped_macs * times, self.recompute_macs * times)  # fmt: skip
-
-    @property
-    def causal_macs(self) -> int:
-        """MACs with the masked half of causal attention left out."""
-        return self.macs - self.skipped_macs
-
-    @property
-    def causal_flops(self) -> int:
-        """FLOPs with the products of the masked half of causal attention left out."""
-        return self.flops - 2 * self.skipped_macs
-
-
-FREE = Cost()
-
-
-@dataclass(frozen=True)
-class Phases:
-    """Costs by the part of a training step in which they arose."""
-
-    forward: Cost = FREE
-    backward: Cost = FREE
-    recompute: Cost = FREE
-    optimizer: Cost = FREE
-
-    def __add__(self, other: Phases) -> Phases:
-        """Phase by phase."""
-        return Phases(*(getattr(self, phase) + getattr(other, phase) for phase in PHASES))
-
-    @property
-    def macs(self) -> int:
-        """Forward MACs."""
-        return self.forward.macs
-
-    @property
-    def flops(self) -> int:
-        """Forward FLOPs."""
-        return self.forward.flops
-
-    @property
-    def bytes(self) -> int:
-        """Forward bytes, unfused."""
-        return self.forward.bytes
-
-    @property
-    def total(self) -> Cost:
-        """All phases together."""
-        return self.forward + self.backward + self.recompute + self.optimizer
-
-
-@dataclass(frozen=True, slots=True)
-class OpRow:
-    """All calls of one op in one module and phase."""
-
-    op: str
-    phase: str
-    calls: int
-    cost: Cost = FREE
-    status: str = "counted"
-    """counted, free or unknown."""
-    shapes: tuple[tuple[Shape, ...], ...] = ()
-    """Input shapes of its calls, the distinct ones, at most a few."""
-    dtype: str = ""
-    """The dtype its arithmetic ran in; calls in several dtypes make several rows."""
+__all__ = [
+    "FREE", "Cost", "Coverage", "Environment", "Node", "OpRow", "Phases", "Profile", "Stat", "Timing", "UnknownOp",
+    "Whole", "World",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -116,7 +29,7 @@ class Node:
     path: str
     name: str
     kind: str
-    own: Phases = Phases()
+    own: Phases = NO_WORK
     children: tuple[Node, ...] = ()
     parameters: tuple[Parameter, ...] = ()
     calls: int = 0
@@ -263,63 +176,6 @@ class Node:
             yield from child.walk()
 
 
-@dataclass(frozen=True)
-class Stat:
-    """Repeated measurements of one time, in seconds."""
-
-    samples: tuple[float, ...]
-
-    @property
-    def median(self) -> float:
-        """The middle sample."""
-        return median(self.samples)
-
-    @property
-    def mean(self) -> float:
-        """All samples over their number."""
-        return self.total / len(self.samples)
-
-    @property
-    def spread(self) -> float:
-        """Distance between the quartiles, relative to the median; 0 for a single sample."""
-        ordered = sorted(self.samples)
-        middle = self.median
-        if len(ordered) < 2 or not middle:
-            return 0.0
-        return (ordered[(3 * len(ordered) - 1) // 4] - ordered[len(ordered) // 4]) / middle
-
-    @property
-    def total(self) -> float:
-        """All samples together."""
-        return sum(self.samples)
-
-    def __float__(self) -> float:
-        """The median."""
-        return self.median
-
-
-@dataclass(frozen=True)
-class Timing:
-    """Wall times of the plain run, nothing attached; None for what did not run."""
-
-    forward: Stat | None = None
-    backward: Stat | None = None
-    optimizer: Stat | None = None
-    step: Stat | None = None
-    iteration: Stat | None = None
-    data_wait: Stat | None = None
-    distortion: float | None = None
-    """Timed wall over plain wall: how much the per-module marks slowed the run."""
-    busy: float | None = None
-    """Seconds of kernels in one forward; those that run side by side count each."""
-    backward_busy: float | None = None
-    """The same for one backward."""
-    optimizer_busy: float | None = None
-    """The same for one step of the optimizer."""
-    idle: float | None = None
-    """Seconds of one forward in which no kernel ran: the device waited for the host."""
-
-
 @dataclass(frozen=True, slots=True)
 class UnknownOp:
     """An op that has no formula: what is missing from the totals."""
@@ -406,7 +262,7 @@ class Profile:
 
     root: Node
     coverage: Coverage = Coverage()
-    timing: Timing = Timing()
+    timing: Timing = NOT_TIMED
     environment: Environment = Environment()
     caveats: tuple[Caveat, ...] = ()
     batch_size: int | None = None

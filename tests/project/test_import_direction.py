@@ -9,7 +9,7 @@ ROOT = Path(flopsight.__file__).parent
 
 FLOORS = (
     ("units", "errors"),
-    ("tree", "records", "caveats", "store", "config"),
+    ("tree", "costs", "timings", "records", "caveats", "store", "config"),
     ("capture", "formulas", "hardware", "zoo", "distributed"),
     ("analysis", "distributed.merge"),
     ("render",),
@@ -33,6 +33,8 @@ NO_TORCH = (
     "units",
     "records",
     "tree",
+    "costs",
+    "timings",
     "caveats",
     "store",
     "config",
@@ -144,7 +146,7 @@ def test_an_import_that_points_up_is_noticed():
 
 def test_the_doors_of_a_profile_are_exactly_these():
     found = dict(package())["tree"]
-    ground = {"units", "errors", "records", "caveats"}
+    ground = {"units", "errors", "records", "caveats", "costs", "timings"}
     doors = {
         function for target, function in found if target.startswith("flopsight.") and target.split(".")[1] not in ground
     }

@@ -1,0 +1,103 @@
+"""What work costs: of one op, of a phase, of all calls of an op in a module."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .records import PHASES, Shape
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Multiply-accumulates, floating-point operations and bytes moved; see docs/conventions.md."""
+
+    macs: int = 0
+    flops: int = 0
+    """Where not stated, two for every MAC."""
+    bytes: int = 0
+    """Where a formula states none, every input read once and every output written once."""
+    skipped_macs: int = 0
+    """MACs that a causal kernel can leave out; `macs` counts attention dense."""
+    recompute_macs: int = 0
+    """Those of `macs` with which a kernel repeats forward work: a fused attention's backward forms the scores anew."""
+
+    def __post_init__(self) -> None:
+        """Fill in FLOPs from MACs."""
+        if self.macs and not self.flops:
+            object.__setattr__(self, "flops", 2 * self.macs)
+
+    def __add__(self, other: Cost) -> Cost:
+        """Both, one after the other."""
+        return Cost(self.macs + other.macs, self.flops + other.flops, self.bytes + other.bytes,
+                    self.skipped_macs + other.skipped_macs, self.recompute_macs + other.recompute_macs)  # fmt: skip
+
+    def __mul__(self, times: int) -> Cost:
+        """The same work several times."""
+        return Cost(self.macs * times, self.flops * times, self.bytes * times,
+                    self.skipped_macs * times, self.recompute_macs * times)  # fmt: skip
+
+    @property
+    def causal_macs(self) -> int:
+        """MACs with the masked half of causal attention left out."""
+        return self.macs - self.skipped_macs
+
+    @property
+    def causal_flops(self) -> int:
+        """FLOPs with the products of the masked half of causal attention left out."""
+        return self.flops - 2 * self.skipped_macs
+
+
+FREE = Cost()
+
+
+@dataclass(frozen=True)
+class Phases:
+    """Costs by the part of a training step in which they arose."""
+
+    forward: Cost = FREE
+    backward: Cost = FREE
+    recompute: Cost = FREE
+    optimizer: Cost = FREE
+
+    def __add__(self, other: Phases) -> Phases:
+        """Phase by phase."""
+        return Phases(*(getattr(self, phase) + getattr(other, phase) for phase in PHASES))
+
+    @property
+    def macs(self) -> int:
+        """Forward MACs."""
+        return self.forward.macs
+
+    @property
+    def flops(self) -> int:
+        """Forward FLOPs."""
+        return self.forward.flops
+
+    @property
+    def bytes(self) -> int:
+        """Forward bytes, unfused."""
+        return self.forward.bytes
+
+    @property
+    def total(self) -> Cost:
+        """All phases together."""
+        return self.forward + self.backward + self.recompute + self.optimizer
+
+
+NO_WORK = Phases()
+
+
+@dataclass(frozen=True, slots=True)
+class OpRow:
+    """All calls of one op in one module and phase."""
+
+    op: str
+    phase: str
+    calls: int
+    cost: Cost = FREE
+    status: str = "counted"
+    """counted, free or unknown."""
+    shapes: tuple[tuple[Shape, ...], ...] = ()
+    """Input shapes of its calls, the distinct ones, at most a few."""
+    dtype: str = ""
+    """The dtype its arithmetic ran in; calls in several dtypes make several rows."""

@@ -1,0 +1,66 @@
+"""How long it takes: repeated measurements, and the wall times of a run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from statistics import median
+
+
+@dataclass(frozen=True)
+class Stat:
+    """Repeated measurements of one time, in seconds."""
+
+    samples: tuple[float, ...]
+
+    @property
+    def median(self) -> float:
+        """The middle sample."""
+        return median(self.samples)
+
+    @property
+    def mean(self) -> float:
+        """All samples over their number."""
+        return self.total / len(self.samples)
+
+    @property
+    def spread(self) -> float:
+        """Distance between the quartiles, relative to the median; 0 for a single sample."""
+        ordered = sorted(self.samples)
+        middle = self.median
+        if len(ordered) < 2 or not middle:
+            return 0.0
+        return (ordered[(3 * len(ordered) - 1) // 4] - ordered[len(ordered) // 4]) / middle
+
+    @property
+    def total(self) -> float:
+        """All samples together."""
+        return sum(self.samples)
+
+    def __float__(self) -> float:
+        """The median."""
+        return self.median
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Wall times of the plain run, nothing attached; None for what did not run."""
+
+    forward: Stat | None = None
+    backward: Stat | None = None
+    optimizer: Stat | None = None
+    step: Stat | None = None
+    iteration: Stat | None = None
+    data_wait: Stat | None = None
+    distortion: float | None = None
+    """Timed wall over plain wall: how much the per-module marks slowed the run."""
+    busy: float | None = None
+    """Seconds of kernels in one forward; those that run side by side count each."""
+    backward_busy: float | None = None
+    """The same for one backward."""
+    optimizer_busy: float | None = None
+    """The same for one step of the optimizer."""
+    idle: float | None = None
+    """Seconds of one forward in which no kernel ran: the device waited for the host."""
+
+
+NOT_TIMED = Timing()
