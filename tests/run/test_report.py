@@ -93,3 +93,13 @@ def test_the_page_is_named_beside_the_profile(tmp_path):
 
     assert stream.getvalue() == f"flopsight: Saved {tmp_path / 'p.json'} and {tmp_path / 'p.html'}\n"
     assert (tmp_path / "p.html").exists()
+
+
+def test_a_script_that_closes_the_stream_goes_on_and_has_its_profile(tmp_path):
+    ours, stream = report(tmp_path)
+    stream.close()
+
+    ours.deliver(lenet)
+    ours.say("This is heard by nobody.")
+
+    assert load(tmp_path / "p.json").macs == lenet().macs

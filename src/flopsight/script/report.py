@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TextIO
@@ -72,8 +73,9 @@ class Report:
         self.say(f"{kind}{problem}")
 
     def say(self, sentence: str) -> None:
-        """One line on stderr."""
-        print(f"flopsight: {' '.join(sentence.split())}", file=self.stream, flush=True)
+        """One line on stderr, where the script has left it open."""
+        with suppress(OSError, ValueError):
+            print(f"flopsight: {' '.join(sentence.split())}", file=self.stream, flush=True)
 
     def _save(self, profile: Profile) -> Path:
         path = self.path
