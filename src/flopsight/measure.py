@@ -13,8 +13,10 @@ from torch import nn
 from .analysis.build import build
 from .capture.copies import copy_of
 from .capture.inputs import Run, make_run
+from .capture.kineto import NoDeviceTrace
 from .capture.latency import TIME_BUDGET, measure_latency
 from .capture.timeline import timeline_of
+from .caveats import Note
 from .errors import CheckFailed, InputError
 from .session import Ignored, Recording, attach, counted, kept
 from .tree import Profile
@@ -95,8 +97,7 @@ def profile(
             progress=progress,
         )
         if timeline:
-            with kept(run):
-                result = replace(result, timeline=timeline_of(run))
+            result = _with_timeline(result, run)
     if batch_size is not None:
         result = replace(result, batch_size=batch_size)
     return checked(result) if strict else result
@@ -147,6 +148,18 @@ def profiled(
     seen.host_latencies, seen.stream_latencies = timed.host, timed.streams
     root, _, _ = build(seen)
     return replace(result, root=root, timing=timed.timing, caveats=(*result.caveats, *timed.caveats))
+
+
+def _with_timeline(result: Profile, run: Run) -> Profile:
+    """One more run, traced; where that cannot be, the profile says why and is complete without."""
+    try:
+        with kept(run):
+            return replace(result, timeline=timeline_of(run))
+    except NoDeviceTrace as problem:
+        return replace(result, caveats=(*result.caveats, Note(f"No timeline was taken: {problem}.")))
+    except Exception as problem:
+        attach(problem, result)
+        raise
 
 
 @contextmanager
