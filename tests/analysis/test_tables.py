@@ -1,5 +1,7 @@
 """The rows of a view are data: what they hold, and that they add up."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from profiles import lenet, linear, module, oddities, rooted, stack
@@ -142,3 +144,12 @@ def test_records_hold_raw_figures_of_every_node():
     assert found["head"]["output_shapes"] == "[[4, 2]]"
     assert found[""]["own_flops"] == 0
     assert found[OUTSIDE]["flops"] == 40
+
+
+def test_backward_has_its_own_times_which_add_up_like_those_of_forward():
+    inner = replace(module("a", "Linear", macs=1), latency=2.0, backward_latency=5.0)
+    root = replace(rooted(module("", "Net", inner, macs=1)), latency=3.0, backward_latency=9.0)
+
+    assert [row.backward_latency for row in tree_rows(root)] == [9.0, 5.0]
+    assert {row.path: row.backward_latency for row in own_rows(root)} == {"": 9.0 - 5.0, "a": 5.0}
+    assert {row.path: row.latency for row in own_rows(root)} == {"": 3.0 - 2.0, "a": 2.0}

@@ -31,6 +31,7 @@ class TableRow:
     activation_bytes: int
     latency: float | None
     latency_share: float | None
+    backward_latency: float | None
     output_shapes: tuple[Shape, ...]
     mark: str
     """`ignored`, `not called`, or nothing."""
@@ -45,7 +46,7 @@ class TableRow:
 def tree_rows(root: Node) -> list[TableRow]:
     """Every node in the order of the model, with the figures of its subtree."""
     return [
-        _row(node, depth, parent, root, node.total, node.params, node.activation_bytes, node.latency)
+        _row(node, depth, parent, root, node.total, node.params, node.activation_bytes, _latencies(node))
         for node, depth, parent in placed(root)
     ]
 
@@ -53,7 +54,7 @@ def tree_rows(root: Node) -> list[TableRow]:
 def own_rows(root: Node, sort: str = "flops") -> list[TableRow]:
     """The modules that do something themselves, heaviest first, with their own figures: the column adds up."""
     rows = [
-        _row(node, depth, parent, root, node.own, _own_params(node), node.own_activation_bytes, own_latency(node))
+        _row(node, depth, parent, root, node.own, _own_params(node), node.own_activation_bytes, _own_latencies(node))
         for node, depth, parent in placed(root)
     ]
     rows = [
@@ -181,11 +182,27 @@ def activation(node: Node) -> int:
     return node.activation_bytes if node.allocated_bytes is None else node.allocated_bytes
 
 
+Times = tuple[float | None, float | None]
+"""Seconds of forward and of backward."""
+
+
 def own_latency(node: Node) -> float | None:
-    """Time in the module itself; never below zero, though clocks are not exact."""
-    if node.latency is None:
-        return None
-    return max(0.0, node.latency - (together(child.latency for child in node.children) or 0.0))
+    """Time of forward in the module itself."""
+    return _own_latencies(node)[0]
+
+
+def _latencies(node: Node) -> Times:
+    return node.latency, node.backward_latency
+
+
+def _own_latencies(node: Node) -> Times:
+    """Never below zero, though clocks are not exact."""
+    below = zip(*map(_latencies, node.children), strict=True) if node.children else ((), ())
+    forward, backward = (
+        None if whole is None else max(0.0, whole - (together(parts) or 0.0))
+        for whole, parts in zip(_latencies(node), below, strict=True)
+    )
+    return forward, backward
 
 
 def _own_params(node: Node) -> int:
@@ -200,8 +217,9 @@ def _row(
     work: Phases,
     params: int,
     activation_bytes: int,
-    latency: float | None,
+    times_taken: Times,
 ) -> TableRow:
+    latency, backward_latency = times_taken
     return TableRow(
         path=node.path,
         name=node.name,
@@ -217,6 +235,7 @@ def _row(
         activation_bytes=activation_bytes,
         latency=latency,
         latency_share=None if latency is None or not root.latency else latency / root.latency,
+        backward_latency=backward_latency,
         output_shapes=node.output_shapes,
         mark=mark(node),
         hidden=node.hidden if isinstance(node, Group) else 0,

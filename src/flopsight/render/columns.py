@@ -26,6 +26,9 @@ def figures(rows: Sequence[TableRow], *, trained: bool) -> list[Column]:
         times = tuple("" if row.latency is None else units.seconds(row.latency) for row in rows)
         shares = tuple("" if row.latency_share is None else units.percent(row.latency_share) for row in rows)
         found += [Column("latency", times, keep=70, style="magenta"), Column("% ", shares, keep=40, style="dim")]
+    if trained and any(row.backward_latency is not None for row in rows):
+        times = tuple("" if row.backward_latency is None else units.seconds(row.backward_latency) for row in rows)
+        found.append(Column("bwd latency", times, keep=35, style="magenta"))
     if any(row.output_shapes for row in rows):
         found.append(Column("output", tuple(shapes(row.output_shapes) for row in rows), keep=50, right=False))
     return found
