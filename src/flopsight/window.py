@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
 
 import torch
 from torch import nn
 
+from .capture.backward import BackwardTimes
 from .capture.clock import Clock, Mark, clock_for
 from .capture.devicetime import DeviceTracing
 from .capture.inputs import Run
 from .capture.kernels import with_children
 from .capture.kineto import NoDeviceTrace
-from .capture.phases import ModelCall, PhaseMarks
-from .capture.scope import Site, Sites
+from .capture.phases import PhaseMarks
+from .capture.scope import Sites
 from .capture.timing import Timer
 from .caveats import (
     Caveat,
@@ -31,30 +31,12 @@ from .caveats import (
 )
 from .errors import InputError, StateError
 from .session import Recording
-from .tree import Profile, Stat, Timing
+from .timedsteps import TimedStep, each_model, timing_of, work_of
+from .tree import Profile
 
-PHASES = ("forward", "backward", "optimizer")
 MOST_MOVES = 3
 """How often a step that is not like the others may be passed over; then that is how the steps of this loop are."""
 VALIDATION = "it called a model in eval mode without gradients, as a validation does"
-
-
-@dataclass(frozen=True)
-class TimedStep:
-    """A step of the window that ran with light marks only."""
-
-    number: int
-    marks: PhaseMarks
-    timer: Timer | None
-    wait: float
-    """Seconds before the model was called."""
-    whole: float
-
-    @property
-    def busy(self) -> float:
-        """Seconds from the first call of the model to the last mark."""
-        begin, end = self.marks.bounds or (0.0, 0.0)
-        return Clock.seconds(begin, end)
 
 
 class StepWindow:
@@ -99,6 +81,7 @@ class StepWindow:
         self._counted: PhaseMarks | None = None
         self._broken = False
         self._timer: Timer | None = None
+        self._nodes: BackwardTimes | None = None
         self._tracing: DeviceTracing | None = None
         self._traced: DeviceTracing | None = None
         self._timed: list[TimedStep] = []
@@ -172,7 +155,8 @@ class StepWindow:
         device = Run(self.model).device
         self._clock = self._given_clock or clock_for(device)
         self._marks = PhaseMarks(self.sites, self._clock, self.optimizers, self.close if self._guarded else None)
-        self._timer = None
+        self._timer = self._nodes = None
+        last = len(self._timed_steps) > 1 and self.current == self._timed_steps[-1]
         if counting:
             self._counted = self._marks
             self._recording = Recording(
@@ -181,8 +165,11 @@ class StepWindow:
             self._stack.enter_context(self._recording)
         elif timing and device.type == "cpu":  # on a device the host's marks would say when work is handed over
             self._timer = Timer(self.sites, self._clock.now)
-            self._stack.enter_context(self._timer.running())
-        elif timing and len(self._timed_steps) > 1 and self.current == self._timed_steps[-1]:
+            self._stack.enter_context(self._timer.running(sequences=last))
+            if last:
+                self._nodes = BackwardTimes(self._timer, self._clock.now)
+                self._stack.enter_context(self._nodes.running())
+        elif last:
             self._trace(device)
         self._stack.enter_context(self._marks.running())
         self._began = self._clock.mark()
@@ -218,7 +205,7 @@ class StepWindow:
         elif whole and marks.bounds is not None:
             self._clock.wait()
             wait, length = self._clock.seconds(self._began, marks.bounds[0]), self._clock.seconds(self._began, ended)
-            self._timed.append(TimedStep(self.current, marks, self._timer, wait, length))
+            self._timed.append(TimedStep(self.current, marks, self._timer, self._nodes, wait, length))
 
     def _pass_over(self, why: str) -> None:
         """Take the next step instead of this one."""
@@ -245,10 +232,10 @@ class StepWindow:
         counted = self._counted
         result = replace(
             seen,
-            timing=_timing(self._timed, counted),
+            timing=timing_of(self._timed, counted),
             caveats=(*seen.caveats, *self._doubts(seen, counted)),
-            batch_size=_each_model(counted.calls, "samples"),
-            tokens=_each_model(counted.calls, "tokens"),
+            batch_size=each_model(counted.calls, "samples"),
+            tokens=each_model(counted.calls, "tokens"),
             step=self.steps[0],
         )
         # One whole step, the median one: its rows add up, which medians by row would not.
@@ -259,7 +246,10 @@ class StepWindow:
         if self._traced is not None:
             return self._with_kernels(result, self._traced)
         timer = ordered[(len(ordered) - 1) // 2].timer if ordered else None
-        return self._recording.with_latencies(result, timer.sums()) if timer is not None else result
+        if timer is None:
+            return result
+        backward = next((with_children(step.nodes.by_row(), ()) for step in self._timed if step.nodes is not None), {})
+        return self._recording.with_latencies(result, timer.sums(), backward)
 
     @property
     def _compiled(self) -> bool:
@@ -275,7 +265,7 @@ class StepWindow:
 
     def _doubts(self, seen: Profile, counted: PhaseMarks) -> Iterator[Caveat]:
         first = self.steps[0]
-        changed = tuple(step.number for step in self._timed if _work(step.marks) != _work(counted))
+        changed = tuple(step.number for step in self._timed if work_of(step.marks) != work_of(counted))
         total = None if changed else seen.root.total.total.flops * len(self.steps)
         yield Window(first, self.steps[-1], len(self._timed), total)
         if first != self.asked:
@@ -291,38 +281,6 @@ class StepWindow:
         if self._compiled:
             yield CountedEager(first)
             yield CompiledWhole()
-
-
-def _work(marks: PhaseMarks) -> list[tuple[Site, Any]]:
-    return [(call.site, call.shapes) for call in marks.calls]
-
-
-def _each_model(calls: Sequence[ModelCall], what: str) -> int | None:
-    """Samples or tokens of a step: gradient accumulation takes several batches; models that disagree give no number."""
-    active = [call for call in calls if not call.passive] or calls
-    sums: dict[Site, int] = {}
-    for call in active:
-        size = getattr(call, what)
-        if size is None:
-            return None
-        sums[call.site] = sums.get(call.site, 0) + size
-    return next(iter(sums.values())) if len(set(sums.values())) == 1 else None
-
-
-def _timing(timed: Sequence[TimedStep], counted: PhaseMarks) -> Timing:
-    """Medians over the timed steps; where there is none, what the counted one took."""
-    marks = [step.marks for step in timed] or ([counted] if counted.bounds is not None else [])
-    stats = {name: Stat(tuple(one.seconds(name) for one in marks)) for name in PHASES if marks}
-    ran = {name: stat for name, stat in stats.items() if any(stat.samples)}
-    phases = Timing(forward=ran.get("forward"), backward=ran.get("backward"), optimizer=ran.get("optimizer"))
-    if not timed:
-        return phases
-    return replace(
-        phases,
-        step=Stat(tuple(step.busy for step in timed)),
-        iteration=Stat(tuple(step.whole for step in timed)),
-        data_wait=Stat(tuple(step.wait for step in timed)),
-    )
 
 
 def step_profiler(

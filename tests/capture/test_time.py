@@ -16,6 +16,7 @@ from flopsight.capture.latency import measure_latency
 from flopsight.capture.scope import Site
 from flopsight.capture.timing import Timer
 from flopsight.errors import InputError
+from flopsight.window import StepWindow
 
 
 class Hands:
@@ -157,15 +158,29 @@ def test_the_time_of_a_backward_goes_to_the_modules_that_made_its_nodes():
     with timer.running(sequences=True):
         loss = model(torch.ones(2, requires_grad=True)).sum()
 
-    with NodeTimes(loss, timer, hands.clock.now) as nodes:
+    with NodeTimes([loss], timer, hands.clock.now) as nodes:
         loss.backward()
 
     assert {path: seconds for path, seconds in nodes.by_row().items() if seconds} == {"0": 3, "1.0": 5, "1.1": 7}
 
 
+def test_a_window_has_the_time_of_backward_by_module_too_all_its_backwards_together():
+    hands = Hands()
+    model = nn.Sequential(Backs(hands, 3), Backs(hands, 5))
+    with StepWindow(model, steps=range(1, 4), clock=hands.clock) as window:
+        for _ in range(5):
+            for _ in range(2):
+                model(torch.ones(2, requires_grad=True)).sum().backward()
+            window.step()
+
+    profile = window.profile
+    assert (profile["0"].backward_latency, profile["1"].backward_latency) == (2 * 3, 2 * 5)
+    assert profile.root.backward_latency == profile.timing.backward.median == 2 * (3 + 5)
+
+
 def test_what_passes_between_two_nodes_goes_to_the_one_that_ended():
     a, b = Site("a"), Site("b")
-    nodes = NodeTimes(torch.zeros(1), Timer(nn.Identity(), float), float)
+    nodes = NodeTimes([], Timer(nn.Identity(), float), float)
     nodes._log = [(a, True, 1.0), (a, False, 3.0), (b, True, 4.5), (b, False, 5.0)]
 
     assert nodes.by_row() == {"a": 2.0 + 1.5, "b": 0.5}

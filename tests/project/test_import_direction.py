@@ -14,7 +14,7 @@ FLOORS = (
     ("analysis", "distributed.merge"),
     ("render",),
     ("session",),
-    ("watch",),
+    ("watch", "timedsteps"),
     ("measure", "window"),
     ("script",),
     ("compat",),

@@ -5,14 +5,15 @@ Module backward hooks break on in-place activations and misplace time; a node kn
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import torch
 
 from . import internals
-from .scope import Site
+from .scope import Call, Site, wrapped
 from .timing import Timer
 
 
@@ -22,14 +23,14 @@ class NodeTimes:
     The marks go with the block: the node that gathers a parameter's gradient is in every graph that the user holds.
     """
 
-    def __init__(self, loss: torch.Tensor, timer: Timer, now: Callable[[], float]) -> None:
+    def __init__(self, losses: Sequence[torch.Tensor], timer: Timer, now: Callable[[], float]) -> None:
         self._log: list[tuple[Site, bool, float]] = []
-        self._loss, self._timer, self._now = loss, timer, now
+        self._losses, self._timer, self._now = losses, timer, now
         self._stack = ExitStack()
 
     def __enter__(self) -> NodeTimes:
         """Put the marks on."""
-        for node in _nodes(self._loss.grad_fn):
+        for node in _nodes([loss.grad_fn for loss in self._losses]):
             self._watch(node, self._row(node, self._timer), self._now)
         return self
 
@@ -71,10 +72,47 @@ class NodeTimes:
         return totals
 
 
-def _nodes(root: Any) -> Iterator[Any]:
+class BackwardTimes:
+    """The same for every backward that somebody's loop makes inside `running()`; one within another is part of it."""
+
+    def __init__(self, timer: Timer, now: Callable[[], float]) -> None:
+        self._timer, self._now = timer, now
+        self._seen: list[NodeTimes] = []
+        self._busy = False
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Watch the calls of `torch.autograd.backward`."""
+        with wrapped(torch.autograd, "backward", self._watch):
+            yield
+
+    def _watch(self, backward: Call) -> Call:
+        def watched(tensors: Any, *args: Any, **kwargs: Any) -> Any:
+            losses = [tensors] if isinstance(tensors, torch.Tensor) else list(tensors)
+            if self._busy or not all(isinstance(loss, torch.Tensor) for loss in losses):
+                return backward(tensors, *args, **kwargs)
+            self._busy = True
+            try:
+                with NodeTimes(losses, self._timer, self._now) as nodes:
+                    self._seen.append(nodes)
+                    return backward(tensors, *args, **kwargs)
+            finally:
+                self._busy = False
+
+        return watched
+
+    def by_row(self) -> dict[str, float]:
+        """Own seconds by path, of all of them."""
+        totals: Counter[str] = Counter()
+        for nodes in self._seen:
+            totals.update(nodes.by_row())
+        return dict(totals)
+
+
+def _nodes(roots: Sequence[Any]) -> Iterator[Any]:
     """Every node of an autograd graph, once."""
     seen: set[Any] = set()
-    waiting = [root]
+    waiting = list(roots)
     while waiting:
         node = waiting.pop()
         if node is not None and node not in seen:

@@ -150,7 +150,7 @@ def host_pass(run: Run, clock: Clock) -> HostPass:
     if not run.train:
         return HostPass(wall, timer.sums())
     loss = run.loss_of(output)
-    with NodeTimes(loss, timer, clock.now) as nodes:
+    with NodeTimes([loss], timer, clock.now) as nodes:
         loss.backward()
     run.update()
     return HostPass(wall, timer.sums(), with_children(nodes.by_row(), ()))
