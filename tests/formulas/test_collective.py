@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-import torch.distributed  # noqa: F401, registers the ops
+import torch.distributed.fsdp  # noqa: F401, registers the ops
 from formulas.calls import handmade, tensor
 
 from flopsight.formulas import price
@@ -37,6 +37,22 @@ NAMED = {"group_name": "0"}
     ],
 )  # fmt: skip
 def test_a_rank_hands_over_what_goes_in(made, moved):
+    priced = price(made)
+
+    assert (priced.status, priced.cost.flops, priced.cost.bytes) == ("free", 0, moved)
+
+
+@pytest.mark.parametrize(
+    ("made", "moved"),
+    [
+        (handmade("fsdp.all_gather_copy_in", SHARD, WHOLE, all_gather_inputs=(SHARD, SHARD), all_gather_output=WHOLE,
+                  inp_split_sizes=(32, 32), all_gather_input_numel=64, rank=0), 2 * 2 * 128),
+        (handmade("fsdp.split_with_sizes_copy", all_gather_output=WHOLE, all_gather_input_split_sizes=(64, 64), dim=0),
+         2 * 512),
+        (handmade("fsdp.chunk_cat", tensors=(WHOLE, SHARD), dim=0, num_chunks=2), 2 * (512 + 128)),
+    ],
+)  # fmt: skip
+def test_shards_are_read_and_written_once_around_a_collective(made, moved):
     priced = price(made)
 
     assert (priced.status, priced.cost.flops, priced.cost.bytes) == ("free", 0, moved)

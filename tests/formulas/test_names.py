@@ -3,6 +3,7 @@
 import pytest
 import torch
 import torch.distributed
+import torch.distributed.fsdp  # registers its ops
 import torch.nn.attention.varlen  # noqa: F401, registers its ops
 from formulas.calls import meta
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from run.running import SCRIPTS, plain, profiled, torchrun
 
 from flopsight.store import loads
+from flopsight.tree import World
 
 WORKERS = ("--workers", "2", "--samples", "20", "--epochs", "3")
 
@@ -69,3 +70,22 @@ def test_every_rank_profiles_itself_and_rank_0_prints(tmp_path):
         assert (seen.world.rank, seen.world.size, seen.world.data_parallel) == (rank, 2, 2)
         assert seen.macs == 3 * (6 * 10 + 10 * 2)
         assert seen["module.0"].backward.macs == 3 * 6 * 10
+
+
+def test_ranks_that_share_the_parameters_show_their_part_and_the_whole(tmp_path):
+    script = SCRIPTS / "sharded.py"
+
+    by_itself = torchrun(tmp_path / "plain", script)
+    done = torchrun(tmp_path / "ours", "-m", "flopsight", "run", "--step", "3", script)
+
+    assert done.code == by_itself.code == 0, done.err
+    assert lines(done) == lines(by_itself)
+    params = 8 * 16 + 16 + 16 * 4 + 4
+    for rank, text in enumerate(done.files.values()):
+        seen = loads(text)
+        assert seen.world == World(size=2, rank=rank, data_parallel=2, sharded=True)
+        assert (seen.params, seen.whole.params) == (params // 2, params)
+        assert seen.macs == 3 * (8 * 16 + 16 * 4)
+        assert seen.backward.macs == 3 * (8 * 16 + 2 * 16 * 4), "the first layer hands no gradient on"
+        assert seen.optimizer.flops // seen.params == 8  # AdamW with decay, on the part that is here
+        assert seen.coverage.complete, seen.coverage.unknown

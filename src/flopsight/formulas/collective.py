@@ -49,3 +49,10 @@ def point_to_point(call: OpRecord) -> Cost:
     """The tensors that are sent; the others arrive."""
     pairs = zip(call.args["op_list"], call.tensors("tensors"), strict=True)
     return Cost(bytes=sum(meta.nbytes for op, meta in pairs if "send" in op))
+
+
+@free(*named("fsdp", "all_gather_copy_in split_with_sizes_copy chunk_cat"))
+def packed(call: OpRecord) -> Cost:
+    """Shards are copied into one buffer, or out of it, around a collective: read once and written once."""
+    shards = next(iter(call.args))
+    return Cost(bytes=2 * sum(meta.nbytes for meta in call.tensors(shards)))
