@@ -74,6 +74,7 @@ def test_a_broken_budget_and_an_unknown_op_are_said(tmp_path):
     [
         ({"path": Path("p.txt")}, "must end in .json"),
         ({"path": Path("p.json"), "formats": ("treee",)}, "'tree'"),
+        ({"path": Path("p.json"), "formats": ("tree", "trace")}, "no timeline for a trace"),
         ({"path": Path("p.json"), "budgets": {"flps": "8G"}}, "Did you mean 'flops'"),
         ({"path": Path("p.json"), "budgets": {"flops": "8 apples"}}, "'8 apples' is not a quantity"),
         ({"path": Path("p.json"), "text_file": str(Path(__file__).parent)}, "run cannot be written: it is a folder"),

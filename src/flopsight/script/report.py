@@ -22,6 +22,8 @@ from ..tree import Profile
 PAGE = "html"
 """The one format that is a file and not text."""
 PAGE_SUFFIX = ".html"
+TIMELINE = "trace"
+"""The one format that needs a timeline, which a window of somebody's steps does not have."""
 BY_DEPTH = ("deepspeed", "aprofiler")
 """Formats that name a few modules at each depth."""
 
@@ -52,6 +54,10 @@ class Report:
             _check_writable(path)
         limits(self.budgets)
         for name in self.formats:
+            if name == TIMELINE:
+                raise InputError(
+                    "A script's step has no timeline for a trace. Take one: flopsight profile ... -o p.trace.json"
+                )
             if name != PAGE:
                 check_format(name, **self._options(name))
 
