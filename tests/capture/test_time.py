@@ -178,6 +178,19 @@ def test_a_window_has_the_time_of_backward_by_module_too_all_its_backwards_toget
     assert profile.root.backward_latency == profile.timing.backward.median == 2 * (3 + 5)
 
 
+def test_gradients_that_a_loop_asks_for_by_name_are_timed_like_a_backward():
+    hands = Hands()
+    model = nn.Sequential(Backs(hands, 3), Backs(hands, 5))
+    with StepWindow(model, steps=range(1, 4), clock=hands.clock) as window:
+        for _ in range(5):
+            x = torch.ones(2, requires_grad=True)
+            torch.autograd.grad(outputs=model(x).sum(), inputs=x)
+            window.step()
+
+    assert window.profile["0"].backward_latency == 3
+    assert window.profile.root.backward_latency == 3 + 5
+
+
 def test_what_passes_between_two_nodes_goes_to_the_one_that_ended():
     a, b = Site("a"), Site("b")
     nodes = NodeTimes([], Timer(nn.Identity(), float), float)

@@ -8,7 +8,7 @@ import torch
 from toys import MACS, Net, graph_count
 
 import flopsight
-from flopsight.caveats import CompiledWhole
+from flopsight.caveats import CompiledWhole, Distorted
 
 X = torch.ones(4, 8)
 
@@ -101,6 +101,7 @@ def test_the_profile_of_a_compiled_model_says_that_it_is_timed_whole(use):
     profile = USES[use](wrapped([]))
 
     assert CompiledWhole() in profile.caveats
+    assert not any(isinstance(caveat, Distorted) for caveat in profile.caveats)
     assert profile.root.latency > 0
     assert profile["up"].latency is None
 

@@ -8,11 +8,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Any
 
 import torch
 
 from . import internals
+from .clock import pausing
 from .scope import Call, Site, wrapped
 from .timing import Timer
 
@@ -29,14 +31,16 @@ class NodeTimes:
         self._stack = ExitStack()
 
     def __enter__(self) -> NodeTimes:
-        """Put the marks on."""
-        for node in _nodes([loss.grad_fn for loss in self._losses]):
-            self._watch(node, self._row(node, self._timer), self._now)
+        """Put the marks on; that is no time of the user's."""
+        with pausing():
+            for node in _nodes([loss.grad_fn for loss in self._losses]):
+                self._watch(node, self._row(node, self._timer), self._now)
         return self
 
     def __exit__(self, *_problem: object) -> None:
         """Take the marks off."""
-        self._stack.close()
+        with pausing():
+            self._stack.close()
 
     @staticmethod
     def _row(node: Any, timer: Timer) -> Site:
@@ -82,20 +86,22 @@ class BackwardTimes:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Watch the calls of `torch.autograd.backward`."""
-        with wrapped(torch.autograd, "backward", self._watch):
+        """Watch the calls of `torch.autograd.backward` and `torch.autograd.grad`."""
+        backward, grad = partial(self._watch, "tensors"), partial(self._watch, "outputs")
+        with wrapped(torch.autograd, "backward", backward), wrapped(torch.autograd, "grad", grad):
             yield
 
-    def _watch(self, backward: Call) -> Call:
-        def watched(tensors: Any, *args: Any, **kwargs: Any) -> Any:
-            losses = [tensors] if isinstance(tensors, torch.Tensor) else list(tensors)
+    def _watch(self, first: str, backward: Call) -> Call:
+        def watched(*args: Any, **kwargs: Any) -> Any:
+            roots = args[0] if args else kwargs.get(first)
+            losses = tuple(roots) if isinstance(roots, Sequence) else (roots,)
             if self._busy or not all(isinstance(loss, torch.Tensor) for loss in losses):
-                return backward(tensors, *args, **kwargs)
+                return backward(*args, **kwargs)
             self._busy = True
             try:
                 with NodeTimes(losses, self._timer, self._now) as nodes:
                     self._seen.append(nodes)
-                    return backward(tensors, *args, **kwargs)
+                    return backward(*args, **kwargs)
             finally:
                 self._busy = False
 

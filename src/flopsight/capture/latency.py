@@ -78,7 +78,8 @@ def measure_latency(
     for i in range(repeats):
         progress(f"timing, run {i + 1} of {repeats}")
         plain.append(plain_pass(runs[i % len(runs)], clock))
-        timed.append(host_pass(runs[(i + 1) % len(runs)], clock))
+        if not run.compiled:  # there is no module in it to put a mark on
+            timed.append(host_pass(runs[(i + 1) % len(runs)], clock))
         if len(plain) >= FEWEST and clock.now() - begun > budget:
             break
     timing = Timing()
@@ -86,18 +87,17 @@ def measure_latency(
         timing = replace(timing, **{name: Stat(tuple(walls[name] for walls in plain))})  # type: ignore[arg-type]
     forward = timing.forward
     assert forward is not None
+    if not timed:
+        whole = replace(timing, distortion=1.0)
+        found = Latencies(whole, {"": forward.median}, caveats=(*_doubts(forward, None), CompiledWhole()))
+        return _with_device_time(run, found, progress)
     distortion = median(one.wall for one in timed) / forward.median if forward.median else None
     # One whole pass, the median one: its rows add up, which medians by row would not.
     host = sorted(timed, key=lambda one: one.wall)[(len(timed) - 1) // 2]
     found = Latencies(
         replace(timing, distortion=distortion), host.forward, host.backward, caveats=tuple(_doubts(forward, distortion))
     )
-    if run.compiled:
-        found = replace(found, forward={"": forward.median}, backward={}, caveats=(*found.caveats, CompiledWhole()))
-    if run.device.type in ("cpu", "meta"):
-        return found
-    progress("tracing the device")
-    return _with_device_time(run, found)
+    return _with_device_time(run, found, progress)
 
 
 def _warm_up(run: Run, clock: Clock, at_least: int) -> None:
@@ -156,8 +156,11 @@ def host_pass(run: Run, clock: Clock) -> HostPass:
     return HostPass(wall, timer.sums(), with_children(nodes.by_row(), ()))
 
 
-def _with_device_time(run: Run, found: Latencies) -> Latencies:
-    """Kernel times by module in place of the host's, where the device's tracer works."""
+def _with_device_time(run: Run, found: Latencies, progress: Callable[[str], None]) -> Latencies:
+    """On a device, kernel times by module in place of the host's, where its tracer works."""
+    if run.device.type in ("cpu", "meta"):
+        return found
+    progress("tracing the device")
     try:
         traces = sorted((traced_pass(run) for _ in range(TRACES)), key=lambda one: one.found.busy)
     except NoDeviceTrace as problem:
