@@ -77,6 +77,8 @@ _lock = Lock()
 _listeners: list[tuple[Callable[[torch.optim.Optimizer], None], Callable[[], None]]] = []
 _afterwards: list[Callable[[torch.optim.Optimizer], None]] = []
 _hooks: list[Any] = []
+_telling = False
+"""Whether torch is running our hook just now."""
 
 
 @contextmanager
@@ -110,9 +112,15 @@ def _listening(listeners: list[Any], listener: Any) -> Iterator[None]:
     finally:
         with _lock:
             listeners.remove(listener)
-            if not (_listeners or _afterwards):
-                while _hooks:
-                    _hooks.pop().remove()
+        let_go()
+
+
+def let_go() -> None:
+    """Take our hooks off torch where nobody listens any more; not while it runs them, so then somebody has to do it later."""
+    with _lock:
+        if not (_listeners or _afterwards or _telling):
+            while _hooks:
+                _hooks.pop().remove()
 
 
 def _begin(optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> Any:
@@ -146,7 +154,14 @@ def _end() -> None:
         end()
 
 
-def _after(optimizer: torch.optim.Optimizer, *_call: Any) -> None:
-    _end()
-    for told in tuple(_afterwards):
-        told(optimizer)
+def _after(optimizer: torch.optim.Optimizer, _args: Any, _kwargs: Any) -> None:
+    if _listeners:
+        _end()
+    if _afterwards:
+        global _telling  # noqa: PLW0603
+        _telling = True
+        try:
+            for told in tuple(_afterwards):
+                told(optimizer)
+        finally:
+            _telling = False

@@ -180,6 +180,7 @@ class Loop:
             self._window = None
             window.close()
             self._finder.end()
+            self._updates.end()
             self._complete(partial(self._finished, window))
 
     def _finished(self, window: StepWindow) -> Profile:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from contextlib import ExitStack
+from threading import get_ident
 from typing import Any
 
 import torch
 
-from ..capture import internals
-from ..capture.ownership import after_optimizer_steps
+from ..capture.internals import graph_task
+from ..capture.ownership import after_optimizer_steps, let_go
 from ..capture.scope import Call, wrapped
 
 SKIPPED = "the gradient scaler skipped its update"
@@ -33,14 +33,15 @@ class Updates:
         self._stack.enter_context(wrapped(torch.amp.GradScaler, "step", self._scaled))
 
     def end(self) -> None:
-        """Take everything off."""
+        """Take everything off; hooks that torch is running are left, with nothing to do, until this is called again."""
         self._stack.close()
+        let_go()
 
     def _stepped(self, optimizer: torch.optim.Optimizer) -> None:
         self._number += 1
-        if not self._is_ours():
+        if self._thread != get_ident() and not self._is_ours():
             return
-        if internals.graph_task() == -1:
+        if graph_task() == -1:
             self._told(optimizer, "")
         else:
             self._wait_for_backward(optimizer)
@@ -48,8 +49,8 @@ class Updates:
     def _is_ours(self) -> bool:
         """Whether this is the thread that trains: the one whose optimizer stepped first."""
         if self._thread is None:
-            self._thread = threading.get_ident()
-        return self._thread == threading.get_ident()
+            self._thread = get_ident()
+        return self._thread == get_ident()
 
     def _scaled(self, plain: Call) -> Call:
         """A gradient scaler that meets infinities leaves out the optimizer's step, but not the loop's."""
@@ -75,7 +76,7 @@ class Updates:
             try:
                 return plain(*args, **kwargs)
             finally:
-                while self._waiting and internals.graph_task() == -1:
+                while self._waiting and graph_task() == -1:
                     self._told(self._waiting.pop(0), "")
 
         return backward
