@@ -16,6 +16,7 @@ from .capture.inputs import Run, make_run
 from .capture.kineto import NoDeviceTrace
 from .capture.latency import TIME_BUDGET, measure_latency
 from .capture.timeline import timeline_of
+from .capture.timing import forget
 from .caveats import Note
 from .errors import CheckFailed, InputError
 from .session import Ignored, Recording, attach, counted, kept
@@ -131,16 +132,16 @@ def profiled(
     whole_number("repeats", repeats, 1)
     if isinstance(time_budget, bool) or not isinstance(time_budget, int | float) or not time_budget > 0:
         raise InputError(f"time_budget must be a number of seconds above 0, not {time_budget!r}.")
-    progress = progress or _silent
+    progress = progress or forget
     progress("counting")
     result, seen = counted(run, memory=memory, ignored=ignored)
     if not latency or run.device.type == "meta":
         return result
     with kept(run):
         try:
-            timed = measure_latency(
-                run, warmup=max(0, warmup - 1), repeats=repeats, budget=time_budget, progress=progress
-            )
+            # The counted run has warmed the model up; a compiled one it ran as plain Python.
+            rest = max(1, warmup) if run.compiled else max(0, warmup - 1)
+            timed = measure_latency(run, warmup=rest, repeats=repeats, budget=time_budget, progress=progress)
         except Exception as problem:
             attach(problem, result)
             raise
@@ -170,10 +171,6 @@ def placed(run: Run, on: str) -> Iterator[Run]:
         return
     with kept(replace(run, optimizer=None)):
         yield copy_of(run)
-
-
-def _silent(_doing: str) -> None:
-    pass
 
 
 def whole_number(name: str, value: Any, least: int) -> None:

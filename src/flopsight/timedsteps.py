@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from .capture.backward import BackwardTimes
 from .capture.clock import Clock
 from .capture.phases import ModelCall, PhaseMarks
 from .capture.scope import Site
@@ -24,8 +23,6 @@ class TimedStep:
     marks: PhaseMarks
     timer: Timer | None
     """Times of modules, on the host."""
-    nodes: BackwardTimes | None
-    """Times of backward by module, on the host; the last step of several has them."""
     wait: float
     """Seconds before the model was called."""
     whole: float

@@ -9,12 +9,12 @@ from dataclasses import replace
 import torch
 from torch import nn
 
-from .capture.backward import BackwardTimes
 from .capture.clock import Clock, Mark, clock_for
 from .capture.devicetime import DeviceTracing
 from .capture.inputs import Run
 from .capture.kernels import with_children
 from .capture.kineto import NoDeviceTrace
+from .capture.latency import unplaced
 from .capture.phases import PhaseMarks
 from .capture.scope import Sites
 from .capture.timing import Timer
@@ -81,10 +81,11 @@ class StepWindow:
         self._counted: PhaseMarks | None = None
         self._broken = False
         self._timer: Timer | None = None
-        self._nodes: BackwardTimes | None = None
         self._tracing: DeviceTracing | None = None
         self._traced: DeviceTracing | None = None
         self._timed: list[TimedStep] = []
+        self._others: dict[int, PhaseMarks] = {}
+        """The steps that were not counted, by number."""
         self._usual: int | None = None
         self._moves: list[str] = []
 
@@ -155,8 +156,7 @@ class StepWindow:
         device = Run(self.model).device
         self._clock = self._given_clock or clock_for(device)
         self._marks = PhaseMarks(self.sites, self._clock, self.optimizers, self.close if self._guarded else None)
-        self._timer = self._nodes = None
-        last = len(self._timed_steps) > 1 and self.current == self._timed_steps[-1]
+        self._timer = None
         if counting:
             self._counted = self._marks
             self._recording = Recording(
@@ -165,11 +165,8 @@ class StepWindow:
             self._stack.enter_context(self._recording)
         elif timing and device.type == "cpu":  # on a device the host's marks would say when work is handed over
             self._timer = Timer(self.sites, self._clock.now)
-            self._stack.enter_context(self._timer.running(sequences=last))
-            if last:
-                self._nodes = BackwardTimes(self._timer, self._clock.now)
-                self._stack.enter_context(self._nodes.running())
-        elif last:
+            self._stack.enter_context(self._timer.running())
+        elif timing and len(self._timed_steps) > 1 and self.current == self._timed_steps[-1]:
             self._trace(device)
         self._stack.enter_context(self._marks.running())
         self._began = self._clock.mark()
@@ -197,15 +194,20 @@ class StepWindow:
             unlike = unlike or VALIDATION
         if whole and unlike and len(self._moves) < MOST_MOVES:
             self._pass_over(unlike)
-        elif counting:
+            return
+        if counting:
             self._broken = not whole
             self._usual = marks.passive
-        elif whole and self._tracing is not None:
+            return
+        if not whole:
+            return
+        self._others[self.current] = marks
+        if self._tracing is not None:
             self._traced = self._tracing if self._tracing.found.busy else None
-        elif whole and marks.bounds is not None:
+        elif marks.bounds is not None:
             self._clock.wait()
             wait, length = self._clock.seconds(self._began, marks.bounds[0]), self._clock.seconds(self._began, ended)
-            self._timed.append(TimedStep(self.current, marks, self._timer, self._nodes, wait, length))
+            self._timed.append(TimedStep(self.current, marks, self._timer, wait, length))
 
     def _pass_over(self, why: str) -> None:
         """Take the next step instead of this one."""
@@ -246,10 +248,7 @@ class StepWindow:
         if self._traced is not None:
             return self._with_kernels(result, self._traced)
         timer = ordered[(len(ordered) - 1) // 2].timer if ordered else None
-        if timer is None:
-            return result
-        backward = next((with_children(step.nodes.by_row(), ()) for step in self._timed if step.nodes is not None), {})
-        return self._recording.with_latencies(result, timer.sums(), backward)
+        return self._recording.with_latencies(result, timer.sums()) if timer is not None else result
 
     @property
     def _compiled(self) -> bool:
@@ -259,13 +258,13 @@ class StepWindow:
     def _with_kernels(self, result: Profile, traced: DeviceTracing) -> Profile:
         assert self._recording is not None
         forward, backward = traced.forward(), traced.backward()
-        rows = with_children(forward, ()), with_children(backward, ()), traced.found.streams
+        rows = with_children(forward, ()), with_children(backward, ()), traced.streams()
         result = replace(result, timing=traced.timing(result.timing, training=True))
         return self._recording.with_latencies(result, *rows)
 
     def _doubts(self, seen: Profile, counted: PhaseMarks) -> Iterator[Caveat]:
         first = self.steps[0]
-        changed = tuple(step.number for step in self._timed if work_of(step.marks) != work_of(counted))
+        changed = tuple(number for number, marks in self._others.items() if work_of(marks) != work_of(counted))
         total = None if changed else seen.root.total.total.flops * len(self.steps)
         yield Window(first, self.steps[-1], len(self._timed), total)
         if first != self.asked:
@@ -278,6 +277,8 @@ class StepWindow:
             yield CountedLive("the loop ended before a step could be timed by itself")
         elif self._traced is None and all(step.timer is None for step in self._timed):
             yield NotSplit()
+        if self._traced is not None:
+            yield from unplaced(self._traced)
         if self._compiled:
             yield CountedEager(first)
             yield CompiledWhole()

@@ -55,8 +55,31 @@ def test_only_the_forward_stays():
     assert left.backward == left.recompute == left.optimizer == Cost()
     assert [(row.op, row.phase) for row in left["fc"].ops] == [("aten.mm", "forward")]
     assert (left["fc"].latency, left["fc"].host_latency, left["fc"].backward_latency) == (0.2, 0.1, None)
-    assert left.timing == Timing(forward=Stat((0.2,)), busy=0.1)
+    whole = {"step": Stat((0.6,)), "iteration": Stat((0.7,)), "data_wait": Stat((0.1,))}
+    assert left.timing == Timing(forward=Stat((0.2,)), busy=0.1, **whole)
     assert not left.trained
+
+
+def test_throughput_is_that_of_the_loop_whatever_is_left_out():
+    assert step().throughput == only(step(), ("forward",)).throughput == 3 / 0.7
+    assert only(step(), ("forward", "backward")).throughput == 3 / 0.7
+    assert only(step(), ("optimizer",)).throughput is None
+
+
+def test_utilization_is_that_of_the_same_time_and_work_or_none():
+    known = replace(step(), peak_flops={"float32": 1e6})
+    forward = only(replace(known, root=with_dtype(known.root)), ("forward",))
+
+    assert forward.mfu == pytest.approx(2 * MACS / 0.2 / 1e6)  # of the forward, over its own time
+    assert only(known, ("backward", "optimizer")).mfu is None
+
+
+def with_dtype(node):
+    return replace(
+        node,
+        ops=tuple(replace(row, dtype="float32") for row in node.ops),
+        children=tuple(map(with_dtype, node.children)),
+    )
 
 
 def test_parameters_and_memory_are_those_of_the_step():
@@ -72,7 +95,7 @@ def test_a_note_says_what_was_left_out():
     left = only(step(), ("forward",))
 
     assert left.caveats[-1] == Note(
-        "Left out by the settings: backward, optimizer. Parameters, calls and memory are those of the whole step."
+        "Left out by the settings: backward, optimizer. Parameters, calls, memory and throughput are those of the whole step."
     )
 
 

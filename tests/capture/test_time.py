@@ -7,16 +7,16 @@ from time import perf_counter_ns
 import pytest
 import torch
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 
 import flopsight
-from flopsight.capture.backward import NodeTimes
+from flopsight.capture.backward import BackwardTimes
 from flopsight.capture.clock import Clock, pausing, user_time
 from flopsight.capture.inputs import Run, rotated
 from flopsight.capture.latency import measure_latency
 from flopsight.capture.scope import Site
 from flopsight.capture.timing import Timer
 from flopsight.errors import InputError
-from flopsight.window import StepWindow
 
 
 class Hands:
@@ -134,12 +134,31 @@ class Slowly(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x, hands, seconds):
         ctx.hands, ctx.seconds = hands, seconds
+        ctx.save_for_backward(x)
         return x * 2
 
     @staticmethod
     def backward(ctx, gradient):
+        assert ctx.saved_tensors  # a checkpoint runs its forward again for it
         ctx.hands.time += ctx.seconds
         return gradient * 2, None, None
+
+
+class Both(nn.Module):
+    """A module whose forward and backward take as long as they are told."""
+
+    def __init__(self, hands, forward, backward):
+        super().__init__()
+        self.hands, self.forward_seconds, self.backward_seconds = hands, forward, backward
+
+    def forward(self, x):
+        self.hands.time += self.forward_seconds
+        return Slowly.apply(x, self.hands, self.backward_seconds)
+
+
+class Powers(nn.Module):
+    def forward(self, x):
+        return x**3
 
 
 class Backs(nn.Module):
@@ -155,48 +174,84 @@ def test_the_time_of_a_backward_goes_to_the_modules_that_made_its_nodes():
     hands = Hands()
     model = nn.Sequential(Backs(hands, 3), nn.Sequential(Backs(hands, 5), Backs(hands, 7)))
     timer = Timer(model, hands.clock.now)
-    with timer.running(sequences=True):
-        loss = model(torch.ones(2, requires_grad=True)).sum()
-
-    with NodeTimes([loss], timer, hands.clock.now) as nodes:
-        loss.backward()
+    nodes = BackwardTimes(timer, hands.clock.now)
+    with timer.running(sequences=True), nodes.running():
+        model(torch.ones(2, requires_grad=True)).sum().backward()
 
     assert {path: seconds for path, seconds in nodes.by_row().items() if seconds} == {"0": 3, "1.0": 5, "1.1": 7}
 
 
-def test_a_window_has_the_time_of_backward_by_module_too_all_its_backwards_together():
+def test_gradients_that_are_asked_for_by_name_are_timed_like_a_backward():
     hands = Hands()
     model = nn.Sequential(Backs(hands, 3), Backs(hands, 5))
-    with StepWindow(model, steps=range(1, 4), clock=hands.clock) as window:
-        for _ in range(5):
-            for _ in range(2):
-                model(torch.ones(2, requires_grad=True)).sum().backward()
-            window.step()
+    timer = Timer(model, hands.clock.now)
+    nodes = BackwardTimes(timer, hands.clock.now)
+    x = torch.ones(2, requires_grad=True)
+    with timer.running(sequences=True), nodes.running():
+        torch.autograd.grad(outputs=model(x).sum(), inputs=x)
+        torch.autograd.backward({model(x).sum(): None}.keys())  # torch takes whatever it can go through once
 
-    profile = window.profile
-    assert (profile["0"].backward_latency, profile["1"].backward_latency) == (2 * 3, 2 * 5)
-    assert profile.root.backward_latency == profile.timing.backward.median == 2 * (3 + 5)
-
-
-def test_gradients_that_a_loop_asks_for_by_name_are_timed_like_a_backward():
-    hands = Hands()
-    model = nn.Sequential(Backs(hands, 3), Backs(hands, 5))
-    with StepWindow(model, steps=range(1, 4), clock=hands.clock) as window:
-        for _ in range(5):
-            x = torch.ones(2, requires_grad=True)
-            torch.autograd.grad(outputs=model(x).sum(), inputs=x)
-            window.step()
-
-    assert window.profile["0"].backward_latency == 3
-    assert window.profile.root.backward_latency == 3 + 5
+    assert {path: seconds for path, seconds in nodes.by_row().items() if seconds} == {"0": 2 * 3, "1": 2 * 5}
 
 
 def test_what_passes_between_two_nodes_goes_to_the_one_that_ended():
     a, b = Site("a"), Site("b")
-    nodes = NodeTimes([], Timer(nn.Identity(), float), float)
-    nodes._log = [(a, True, 1.0), (a, False, 3.0), (b, True, 4.5), (b, False, 5.0)]
+    nodes = BackwardTimes(Timer(nn.Identity(), float), float)
+    nodes.log += [(a, True, 1.0), (a, False, 3.0), (b, True, 4.5), (b, False, 5.0), (None, False, 5.25)]
+    nodes.log += [(a, True, 9.0), (a, False, 9.5), (None, False, 9.5)]  # another backward, some time after
 
-    assert nodes.by_row() == {"a": 2.0 + 1.5, "b": 0.5}
+    assert nodes.by_row() == {"a": 2.0 + 1.5 + 0.5, "b": 0.5 + 0.25}
+
+
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_what_a_checkpoint_runs_again_is_timed_in_the_module_that_runs(reentrant):
+    hands = Hands()
+
+    class Checkpointed(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a, self.b = Both(hands, 10, 3), Both(hands, 20, 5)
+
+        def forward(self, x):
+            return checkpoint(lambda y: self.b(self.a(y)), x, use_reentrant=reentrant)
+
+    model = Checkpointed()
+    timer = Timer(model, hands.clock.now)
+    nodes = BackwardTimes(timer, hands.clock.now)
+    with timer.running(sequences=True):
+        loss = model(torch.ones(2, requires_grad=True)).sum()
+        with nodes.running():
+            loss.backward()
+
+    assert {path: seconds for path, seconds in nodes.by_row().items() if seconds} == {"a": 10 + 3, "b": 20 + 5}
+
+
+def test_a_backward_of_a_backward_goes_to_the_modules_of_the_first():
+    hands = Hands()
+    model = nn.Sequential(Backs(hands, 3), Powers())
+    timer = Timer(model, hands.clock.now)
+    nodes = BackwardTimes(timer, hands.clock.now)
+    x = torch.ones(2, requires_grad=True)
+    with timer.running(sequences=True), nodes.running():
+        (gradient,) = torch.autograd.grad(model(x).sum(), x, create_graph=True)
+        first = len(nodes.log)
+        gradient.sum().backward()
+
+    second = {row.path for row, _, _ in nodes.log[first:] if row is not None}
+    assert second == {"<outside>", "0", "1"}  # outside is the sum
+
+
+def test_a_backward_on_another_thread_is_not_timed():
+    hands = Hands()
+    model = nn.Sequential(Backs(hands, 3))
+    timer = Timer(model, hands.clock.now)
+    nodes = BackwardTimes(timer, hands.clock.now)
+    with timer.running(sequences=True), nodes.running():
+        other = threading.Thread(target=lambda: model(torch.ones(2, requires_grad=True)).sum().backward())
+        other.start()
+        other.join()
+
+    assert nodes.log == []
 
 
 def slowed(hands, *slowness):
@@ -251,6 +306,47 @@ def test_a_profiler_of_torchs_that_is_running_is_left_alone_and_no_timeline_is_t
     assert profile.timeline == ()
     assert "No timeline was taken: a profiler is already running in this process." in map(str, profile.caveats)
     assert {"aten::add", "aten::mul"} <= {event.name for event in theirs.events()}
+
+
+def test_a_profiler_that_is_still_warming_up_is_left_alone_too():
+    stages = torch.profiler.schedule(wait=1, warmup=1, active=1)
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], schedule=stages) as theirs:
+        theirs.step()
+        profile = flopsight.profile(nn.Linear(2, 2), (torch.ones(1, 2),), repeats=1, timeline=True)
+        theirs.step()
+        torch.ones(2).cos()
+
+    assert profile.timeline == ()
+    assert "aten::cos" in {event.name for event in theirs.events()}
+
+
+def test_a_profiler_on_another_thread_is_left_alone_too():
+    found = []
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as theirs:
+        one = threading.Thread(
+            target=lambda: found.append(
+                flopsight.profile(nn.Linear(2, 2), (torch.ones(1, 2),), repeats=1, timeline=True)
+            )
+        )
+        one.start()
+        one.join()
+        torch.ones(2).cos()
+
+    assert found[0].timeline == ()
+    assert "aten::cos" in {event.name for event in theirs.events()}
+
+
+def test_the_loss_is_in_no_phases_time_but_in_the_steps():
+    hands = Hands()
+
+    def loss(output):
+        hands.time += 100
+        return output.sum()
+
+    run = Run(Backs(hands, 3), (torch.ones(2, requires_grad=True),), train=True, loss=loss)
+    found = measure_latency(run, warmup=0, repeats=2, clock=hands.clock).timing
+
+    assert (found.forward.median, found.backward.median, found.step.median) == (0, 3, 103)
 
 
 def test_what_we_do_ourselves_is_on_no_clock():

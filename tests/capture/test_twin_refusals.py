@@ -101,6 +101,12 @@ def test_an_input_that_the_twin_would_share_or_does_not_know_speaks_against_a_tw
     assert named in why_no_twin(Holds(None), (X, thing))
 
 
+class Keeps(nn.Linear):
+    def forward(self, x, keep):
+        keep(x)
+        return super().forward(x)
+
+
 def test_a_function_that_the_user_hands_in_never_sees_a_meta_tensor():
     seen = []
 
@@ -109,8 +115,10 @@ def test_a_function_that_the_user_hands_in_never_sees_a_meta_tensor():
             return function(super().forward(x))
 
     profile = flopsight.count(Applies(4, 3), (torch.ones(2, 4), lambda y: seen.append(y.device.type) or y), on="meta")
+    kept = []
+    flopsight.count(Keeps(4, 3), (torch.ones(2, 4), kept.append), on="meta")
 
-    assert seen == ["cpu"]
+    assert seen == [tensor.device.type for tensor in kept] == ["cpu"]
     assert profile.macs == 2 * 4 * 3
     assert any("an input is a function" in str(caveat) for caveat in profile.caveats)
 

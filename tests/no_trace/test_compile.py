@@ -133,6 +133,19 @@ def test_a_layer_compiled_alone_still_compiles_afterwards():
     assert profile.macs == MACS
 
 
+def test_watchers_that_come_and_go_in_a_window_have_nothing_compiled_anew():
+    graphs, after_each_step = [], []
+    model = torch.nn.Sequential(torch.nn.Linear(8, 8), Plain())
+    model[1].compile(backend=graph_count(graphs))
+    with flopsight.step_profiler(model, steps=range(2, 7)) as steps:
+        for rows in (4, 6, 8, 5, 7, 9, 10):  # the second shape makes the compiler take any
+            model(torch.ones(rows, 8)).sum().backward()
+            after_each_step.append(len(graphs))
+            steps.step()
+
+    assert after_each_step == [1, 2, 2, 2, 2, 2, 2]
+
+
 FRESH = """
 import sys
 import torch

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from ..caveats import BadFormula, Caveat, Note, UnknownOps, Window
-from ..records import BACKWARD, FORWARD, OPTIMIZER, PHASES
+from ..records import BACKWARD, FORWARD, OPTIMIZER, PHASES, RECOMPUTE
 from ..tree import FREE, Coverage, Node, OpRow, Profile, Timing, UnknownOp
 
 
@@ -26,6 +26,7 @@ def only(profile: Profile, phases: Collection[str]) -> Profile:
         timing=_timing(profile.timing, left_out),
         caveats=(*_caveats(profile, root, coverage), _note(left_out)),
         trained=profile.trained and BACKWARD not in left_out,
+        peak_flops={} if RECOMPUTE in left_out else profile.peak_flops,  # what is done twice is part of the utilization
         model_parallel_costs=replace(whole, macs=0, flops=0) if whole and FORWARD in left_out else whole,
         ranks=tuple(only(rank, phases) for rank in profile.ranks),
     )
@@ -43,7 +44,7 @@ def _ran(profile: Profile, phase: str) -> bool:
 
 def _note(left_out: Sequence[str]) -> Note:
     return Note(
-        f"Left out by the settings: {', '.join(left_out)}. Parameters, calls and memory are those of the whole step."
+        f"Left out by the settings: {', '.join(left_out)}. Parameters, calls, memory and throughput are those of the whole step."
     )
 
 
@@ -62,16 +63,16 @@ def _node(node: Node, left_out: Sequence[str]) -> Node:
 
 
 def _timing(timing: Timing, left_out: Sequence[str]) -> Timing:
-    """Times of whole steps hold every phase, so they go with the first that is left out."""
+    """Times of whole steps stay, so that throughput is that of the loop; without the forward nothing is to be had of them."""
     forward, backward = FORWARD not in left_out, BACKWARD not in left_out
     return replace(
         timing,
         forward=timing.forward if forward else None,
         backward=timing.backward if backward else None,
         optimizer=timing.optimizer if OPTIMIZER not in left_out else None,
-        step=None,
-        iteration=None,
-        data_wait=None,
+        step=timing.step if forward else None,
+        iteration=timing.iteration if forward else None,
+        data_wait=timing.data_wait if forward else None,
         busy=timing.busy if forward else None,
         backward_busy=timing.backward_busy if backward else None,
         optimizer_busy=timing.optimizer_busy if OPTIMIZER not in left_out else None,

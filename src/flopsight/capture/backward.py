@@ -5,7 +5,7 @@ Module backward hooks break on in-place activations and misplace time; a node kn
 
 from __future__ import annotations
 
-from collections import Counter
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
@@ -18,46 +18,87 @@ from .clock import pausing
 from .scope import Call, Site, wrapped
 from .timing import Timer
 
+Entry = tuple[Site | None, bool, float]
+"""The row of a node or of a module that runs again, whether it begins or ends, and when; None ends a backward."""
 
-class NodeTimes:
-    """Marks around the nodes of one graph while its backward runs inside a `with`; then `by_row`.
 
-    The marks go with the block: the node that gathers a parameter's gradient is in every graph that the user holds.
+class BackwardTimes:
+    """Marks around the nodes of every backward that this thread makes inside `running()`; then `by_row`.
+
+    The marks go with the backward: the node that gathers a parameter's gradient is in every graph that the user holds.
     """
 
-    def __init__(self, losses: Sequence[torch.Tensor], timer: Timer, now: Callable[[], float]) -> None:
-        self._log: list[tuple[Site, bool, float]] = []
-        self._losses, self._timer, self._now = losses, timer, now
-        self._stack = ExitStack()
+    def __init__(self, timer: Timer, now: Callable[[], float]) -> None:
+        """The timer has to be running, with sequences: it knows who made a node, and hears what a checkpoint runs again."""
+        self.log: list[Entry] = []
+        self._timer, self._now = timer, now
+        self._thread = self._depth = 0
 
-    def __enter__(self) -> NodeTimes:
-        """Put the marks on; that is no time of the user's."""
-        with pausing():
-            for node in _nodes([loss.grad_fn for loss in self._losses]):
-                self._watch(node, self._row(node, self._timer), self._now)
-        return self
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Watch the calls of `torch.autograd.backward` and `torch.autograd.grad`."""
+        self._thread = threading.get_ident()
+        backward, grad = partial(self._watch, "tensors"), partial(self._watch, "outputs")
+        with wrapped(torch.autograd, "backward", backward), wrapped(torch.autograd, "grad", grad):
+            yield
 
-    def __exit__(self, *_problem: object) -> None:
-        """Take the marks off."""
-        with pausing():
-            self._stack.close()
+    def _watch(self, first: str, backward: Call) -> Call:
+        def watched(*args: Any, **kwargs: Any) -> Any:
+            if threading.get_ident() != self._thread:
+                return backward(*args, **kwargs)
+            roots: Any = args[0] if args else kwargs.get(first, ())
+            if not isinstance(roots, torch.Tensor | Sequence):
+                roots = tuple(roots)  # what can be read only once is handed on as it was read
+                args, kwargs = ((roots, *args[1:]), kwargs) if args else (args, kwargs | {first: roots})
+            with self._marked([roots] if isinstance(roots, torch.Tensor) else roots):
+                return backward(*args, **kwargs)
 
-    @staticmethod
-    def _row(node: Any, timer: Timer) -> Site:
+        return watched
+
+    @contextmanager
+    def _marked(self, roots: Sequence[Any]) -> Iterator[None]:
+        """A graph with marks on it; one that a checkpoint runs within another backward goes into the same log."""
+        with ExitStack() as stack:
+            with pausing():  # putting them on and off is no time of the user's
+                for node in _nodes([getattr(root, "grad_fn", None) for root in roots]):
+                    self._mark(node, self._row(node), stack)
+            self._depth += 1
+            self._timer.again = self.log.append
+            try:
+                yield
+            finally:
+                self._depth -= 1
+                if not self._depth:
+                    self._timer.again = None
+                    self.log.append((None, False, self._now()))
+                with pausing():
+                    stack.close()
+
+    def _row(self, node: Any) -> Site:
         number = internals.node_sequence(node)
         if number >= internals.NO_SEQUENCE:
-            return timer.sites.owners.get(id(node.variable), timer.sites.outside)
-        return timer.maker(number)
+            return self._timer.sites.owners.get(id(node.variable), self._timer.sites.outside)
+        return self._timer.maker(number)
 
-    def _watch(self, node: Any, row: Site, now: Callable[[], float]) -> None:
-        mark = self._log.append
-        before = node.register_prehook(lambda _gradients: mark((row, True, now())))
-        after = node.register_hook(lambda _inputs, _outputs: mark((row, False, now())))
-        self._stack.callback(before.remove)
-        self._stack.callback(after.remove)
+    def _mark(self, node: Any, row: Site, stack: ExitStack) -> None:
+        mark, now, make, outside = self.log.append, self._now, self._timer.makers.append, self._timer.sites.outside
+        number, graph_wanted = internals.sequence_number, torch.is_grad_enabled
+
+        def before(_gradients: Any) -> None:
+            if graph_wanted():  # a backward that can be differentiated makes nodes of its own
+                make((number(), row))
+            mark((row, True, now()))
+
+        def after(_inputs: Any, _outputs: Any) -> None:
+            mark((row, False, now()))
+            if graph_wanted():
+                make((number(), outside))
+
+        stack.callback(node.register_prehook(before).remove)
+        stack.callback(node.register_hook(after).remove)
 
     def by_row(self) -> dict[str, float]:
-        """Own seconds by path, from the first mark to the last.
+        """Own seconds by path, from the first mark of a backward to its last.
 
         What passes after a node goes to it: there autograd adds its gradients to those that are waiting already.
         """
@@ -65,54 +106,17 @@ class NodeTimes:
         running: list[Site] = []
         owner: Site | None = None
         since = 0.0
-        for row, begins, at in self._log:
+        for row, begins, at in self.log:
             if owner is not None:
                 totals[owner.path] = totals.get(owner.path, 0.0) + at - since
-            if begins:
+            if row is None:
+                running.clear()
+            elif begins:
                 running.append(row)
             elif running:
                 running.pop()
             owner, since = running[-1] if running else row, at
         return totals
-
-
-class BackwardTimes:
-    """The same for every backward that somebody's loop makes inside `running()`; one within another is part of it."""
-
-    def __init__(self, timer: Timer, now: Callable[[], float]) -> None:
-        self._timer, self._now = timer, now
-        self._seen: list[NodeTimes] = []
-        self._busy = False
-
-    @contextmanager
-    def running(self) -> Iterator[None]:
-        """Watch the calls of `torch.autograd.backward` and `torch.autograd.grad`."""
-        backward, grad = partial(self._watch, "tensors"), partial(self._watch, "outputs")
-        with wrapped(torch.autograd, "backward", backward), wrapped(torch.autograd, "grad", grad):
-            yield
-
-    def _watch(self, first: str, backward: Call) -> Call:
-        def watched(*args: Any, **kwargs: Any) -> Any:
-            roots = args[0] if args else kwargs.get(first)
-            losses = tuple(roots) if isinstance(roots, Sequence) else (roots,)
-            if self._busy or not all(isinstance(loss, torch.Tensor) for loss in losses):
-                return backward(*args, **kwargs)
-            self._busy = True
-            try:
-                with NodeTimes(losses, self._timer, self._now) as nodes:
-                    self._seen.append(nodes)
-                    return backward(*args, **kwargs)
-            finally:
-                self._busy = False
-
-        return watched
-
-    def by_row(self) -> dict[str, float]:
-        """Own seconds by path, of all of them."""
-        totals: Counter[str] = Counter()
-        for nodes in self._seen:
-            totals.update(nodes.by_row())
-        return dict(totals)
 
 
 def _nodes(roots: Sequence[Any]) -> Iterator[Any]:

@@ -10,7 +10,7 @@ from time import time_ns
 import torch
 from torch import nn
 
-from ..records import BACKWARD, FORWARD, OPTIMIZER, RECOMPUTE
+from ..records import BACKWARD, FORWARD, OPTIMIZER, OUTSIDE, RECOMPUTE
 from ..tree import Timing
 from .kernels import DeviceTime, Marks, TraceEvent, place_kernels
 from .kineto import device_trace
@@ -63,6 +63,13 @@ class DeviceTracing:
             return timing
         stepping = sum(self.found.rows(OPTIMIZER).values())
         return replace(timing, backward_busy=sum(self.backward().values()), optimizer_busy=stepping or None)
+
+    def streams(self) -> dict[str, float]:
+        """Seconds on the stream by path; what ran outside every module is part of the root, as in its kernels."""
+        found = dict(self.found.streams)
+        if "" in found:
+            found[""] += self.forward().get(OUTSIDE, 0.0)
+        return found
 
     def forward(self) -> dict[str, float]:
         """Own seconds of forward kernels by path."""

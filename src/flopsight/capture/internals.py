@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
@@ -24,8 +25,6 @@ current_node: Callable[[], Any] = torch._C._current_autograd_node
 """The autograd node that backward is running, or None."""
 dispatch_depth: Callable[[], int] = torch._C._len_torch_dispatch_stack
 """How many dispatch modes are on this thread."""
-profiler_running: Callable[[], bool] = torch._C._autograd._profiler_enabled
-"""Whether a profiler of torch's watches this thread."""
 without_modes = _disable_current_modes
 """A context in which no dispatch mode sees anything."""
 without_functions = torch._C.DisableTorchFunction
@@ -42,6 +41,15 @@ NO_SEQUENCE = 1 << 62
 _STRIDED = torch.strided
 _of_torch_func: Callable[[torch.Tensor], bool] = torch._C._functorch.is_functorch_wrapped_tensor
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
+
+
+def profiler_running() -> bool:
+    """Whether a profiler of torch's runs on any thread of this process, or is about to: one that warms up tells nobody."""
+    kind = torch.autograd.profiler.profile
+    if torch._C._autograd._profiler_enabled() or torch.autograd.profiler._is_profiler_enabled:
+        return True
+    alive = (one for one in gc.get_objects() if type(one) is kind)
+    return any(getattr(one, "entered", False) and one.kineto_results is None for one in alive)
 
 
 def has_storage(tensor: torch.Tensor) -> bool:

@@ -55,7 +55,7 @@ class DeviceTime:
     busy: float = 0.0
     """All device work together; what ran side by side counts each."""
     covered: float = 0.0
-    """Seconds in which any kernel of the forward ran."""
+    """Seconds in which any kernel of the model's forward ran; what ran outside every module is not in it."""
     streams: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
     """By path, from the first forward kernel of a call to the end of its last, submodules included."""
 
@@ -125,7 +125,7 @@ def place_kernels(events: Iterable[TraceEvent], marks: Marks) -> DeviceTime:
             continue
         path, phase = hosts.place(host)
         result.by_row[path, phase] += seconds
-        if phase == FORWARD:
+        if phase == FORWARD and path != OUTSIDE:
             forward.append((host.lane, host.begin, event.begin, event.end))
     result.covered = _covered(forward)
     for path, seconds in _stream_times(forward, marks.calls):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from threading import Lock
 from typing import Any
 
 import torch
@@ -14,6 +15,7 @@ from torch.torch_version import TorchVersion
 from . import internals
 from .kernels import TraceEvent
 
+_lock = Lock()
 TEARDOWN = "TEARDOWN_CUPTI"
 """The variable by which torch's tracer is told to let go of the device when it stops."""
 
@@ -33,8 +35,13 @@ class DeviceTrace:
 def device_trace(device: torch.device, *, shapes: bool = False) -> Iterator[DeviceTrace]:
     """Trace the device's work inside the block, and the host's ops and autograd nodes that it comes from."""
     trace = DeviceTrace()
+    if internals.profiler_running():  # a second one would end the first without a word, or the process
+        raise NoDeviceTrace("a profiler is already running in this process")
     profiler = _profiler(device, shapes=shapes)
-    profiler.__enter__()
+    try:
+        profiler.__enter__()
+    except RuntimeError as problem:
+        raise NoDeviceTrace(f"torch's profiler does not start ({problem})") from problem
     try:
         yield trace
         _wait(device)
@@ -48,9 +55,7 @@ def device_trace(device: torch.device, *, shapes: bool = False) -> Iterator[Devi
 
 
 def _profiler(device: torch.device, *, shapes: bool = False) -> Any:
-    """One of torch's own; where another one runs, a second would end the first without a word."""
-    if internals.profiler_running():
-        raise NoDeviceTrace("a profiler is already running in this process")
+    """One of torch's own."""
     activity = getattr(ProfilerActivity, device.type.upper(), None)
     if activity not in supported_activities():
         raise NoDeviceTrace(f"torch's profiler does not trace {device.type} devices here")
@@ -72,15 +77,16 @@ def _detach(device: torch.device) -> None:
     """
     if device.type != "cuda" or not torch.version.cuda or TorchVersion(torch.version.cuda) < "12.6":
         return
-    if TEARDOWN in os.environ:
-        return  # the user has decided
-    os.environ[TEARDOWN] = "1"
-    try:
-        with _profiler(device):
-            _wait(device)
-        _wait(device)  # it goes with the next call into CUDA
-    finally:
-        del os.environ[TEARDOWN]
+    with _lock:
+        if TEARDOWN in os.environ:
+            return  # the user has decided
+        os.environ[TEARDOWN] = "1"
+        try:
+            with _profiler(device):
+                _wait(device)
+            _wait(device)  # it goes with the next call into CUDA
+        finally:
+            os.environ.pop(TEARDOWN, None)
 
 
 def _event(raw: Any) -> TraceEvent:

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median
 
 from ..caveats import BusyMachine, Caveat, CompiledWhole, Distorted, HeldBack, HostTimes, PaceChanged, UnplacedKernels
 from ..tree import Stat, Timing
-from .backward import NodeTimes
+from .backward import BackwardTimes
 from .clock import Clock, clock_for
 from .devicetime import DeviceTracing
 from .heldback import held_back_pass
 from .inputs import Run, rotated
 from .kernels import with_children
 from .kineto import NoDeviceTrace
-from .timing import Timer
+from .timing import Timer, forget
 
 TIME_BUDGET = 60.0
 """Seconds after which no further repeat begins, if nobody says otherwise."""
@@ -65,7 +65,7 @@ def measure_latency(
     clock: Clock | None = None,
     *,
     budget: float = TIME_BUDGET,
-    progress: Callable[[str], None] = lambda _text: None,
+    progress: Callable[[str], None] = forget,
 ) -> Latencies:
     """Plain and timed runs in turn, so that a change of the machine's pace meets both alike."""
     clock = clock or clock_for(run.device)
@@ -88,16 +88,21 @@ def measure_latency(
     forward = timing.forward
     assert forward is not None
     if not timed:
-        whole = replace(timing, distortion=1.0)
-        found = Latencies(whole, {"": forward.median}, caveats=(*_doubts(forward, None), CompiledWhole()))
-        return _with_device_time(run, found, progress)
+        whole = Latencies(timing, {"": forward.median}, caveats=(*_doubts(forward, None), CompiledWhole()))
+        return _with_device_time(run, whole, progress)
     distortion = median(one.wall for one in timed) / forward.median if forward.median else None
     # One whole pass, the median one: its rows add up, which medians by row would not.
-    host = sorted(timed, key=lambda one: one.wall)[(len(timed) - 1) // 2]
     found = Latencies(
-        replace(timing, distortion=distortion), host.forward, host.backward, caveats=tuple(_doubts(forward, distortion))
+        replace(timing, distortion=distortion),
+        _middle(timed, lambda one: one.wall).forward,
+        _middle(timed, lambda one: one.backward.get("", 0.0)).backward,
+        caveats=tuple(_doubts(forward, distortion)),
     )
     return _with_device_time(run, found, progress)
+
+
+def _middle(passes: Sequence[HostPass], time: Callable[[HostPass], float]) -> HostPass:
+    return sorted(passes, key=time)[(len(passes) - 1) // 2]
 
 
 def _warm_up(run: Run, clock: Clock, at_least: int) -> None:
@@ -126,14 +131,17 @@ def plain_pass(run: Run, clock: Clock) -> dict[str, float]:
     output = run.forward()
     clock.wait()
     marks.append(clock.now())
-    run.backward(output)
+    loss = run.loss_of(output)
+    clock.wait()
+    marks.append(clock.now())
+    loss.backward()
     clock.wait()
     marks.append(clock.now())
     run.update()
     clock.wait()
     marks.append(clock.now())
-    walls = {"forward": marks[1] - marks[0], "backward": marks[2] - marks[1], "step": marks[3] - marks[0]}
-    return walls | ({"optimizer": marks[3] - marks[2]} if run.optimizer is not None else {})
+    walls = {"forward": marks[1] - marks[0], "backward": marks[3] - marks[2], "step": marks[4] - marks[0]}
+    return walls | ({"optimizer": marks[4] - marks[3]} if run.optimizer is not None else {})
 
 
 def host_pass(run: Run, clock: Clock) -> HostPass:
@@ -147,13 +155,14 @@ def host_pass(run: Run, clock: Clock) -> HostPass:
         output = run.forward()
         clock.wait()
         wall = clock.now() - begin
-    if not run.train:
-        return HostPass(wall, timer.sums())
-    loss = run.loss_of(output)
-    with NodeTimes([loss], timer, clock.now) as nodes:
-        loss.backward()
+        if not run.train:
+            return HostPass(wall, timer.sums())
+        rows = timer.sums()
+        nodes = BackwardTimes(timer, clock.now)
+        with nodes.running():
+            run.backward(output)
     run.update()
-    return HostPass(wall, timer.sums(), with_children(nodes.by_row(), ()))
+    return HostPass(wall, rows, with_children(nodes.by_row(), ()))
 
 
 def _with_device_time(run: Run, found: Latencies, progress: Callable[[str], None]) -> Latencies:
@@ -174,7 +183,7 @@ def _with_device_time(run: Run, found: Latencies, progress: Callable[[str], None
         with_children(middle.forward(), found.forward),
         with_children(middle.backward(), ()) if run.train else {},
         found.forward,
-        middle.found.streams,
+        middle.streams(),
         (*found.caveats, *unplaced(middle)),
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
 from typing import Any
 from weakref import WeakSet
 
@@ -21,12 +22,20 @@ Watcher = Callable[[Call], Call]
 _lock = threading.Lock()
 
 
+@dataclass(frozen=True, eq=False)
+class _Wrapper:
+    """Something around a function in torch; `bare` where it asks `compiling` itself."""
+
+    around: Watcher
+    bare: bool
+
+
 class _Patch:
     """One function in torch and those who wrap it; they nest, and may come and go in any order and on any thread."""
 
     def __init__(self, owner: Any, name: str) -> None:
-        self.wrappers: list[Watcher] = []
-        self.hidden: dict[int, tuple[Watcher, ...]] = {}
+        self.wrappers: list[_Wrapper] = []
+        self.hidden: dict[int, tuple[_Wrapper, ...]] = {}
         """By thread: the wrappers that do not see its calls."""
         self.suspended = 0
         self._owner, self._name = owner, name
@@ -64,24 +73,24 @@ class _Patch:
         return watched
 
 
-def _over(call: Call, wrappers: list[Watcher]) -> Call:
+def _over(bottom: Call, wrappers: list[_Wrapper]) -> Call:
+    call = bottom
     for wrapper in wrappers:
-        call = wrapper(call)
+        watched = wrapper.around(call)
+        call = watched if wrapper.bare else _stepping_aside(watched, bottom)
     return call
 
 
-def _stepping_aside(wrapper: Watcher) -> Watcher:
-    """torch.compile follows a call into whatever is wrapped around it: what it makes must not contain us."""
+def _stepping_aside(watched: Call, bottom: Call) -> Call:
+    """torch.compile follows a call into whatever is wrapped around it: what it makes must not contain us.
 
-    def guarded(plain: Call) -> Call:
-        watched = wrapper(plain)
+    Nor may it depend on who else watches, or it would be made anew whenever somebody comes or goes.
+    """
 
-        def call(*args: Any, **kwargs: Any) -> Any:
-            return (plain if compiling() else watched)(*args, **kwargs)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return (bottom if compiling() else watched)(*args, **kwargs)
 
-        return call
-
-    return guarded
+    return call
 
 
 _patches: dict[tuple[int, str], _Patch] = {}
@@ -92,10 +101,9 @@ def _patch(owner: Any, name: str) -> _Patch:
 
 
 @contextmanager
-def wrapped(owner: Any, name: str, wrapper: Watcher, *, bare: bool = False) -> Iterator[None]:
+def wrapped(owner: Any, name: str, around: Watcher, *, bare: bool = False) -> Iterator[None]:
     """A function in torch with something around it, until the block ends; `bare` where that asks `compiling` itself."""
-    patch = _patch(owner, name)
-    wrapper = wrapper if bare else _stepping_aside(wrapper)
+    patch, wrapper = _patch(owner, name), _Wrapper(around, bare)
     with _lock:
         patch.wrappers.append(wrapper)
         patch.install()
@@ -230,7 +238,7 @@ class Sites:
         """Called with every root that is found while watching."""
         self.compiled = False
         """Whether a model came in a wrapper of torch.compile."""
-        self.only: dict[int, Site] = {}
+        self.single_rows: dict[int, Site] = {}
         """By module id, the row of every module that has just one: `find` in a hurry."""
         self._admits = admits
         self._rows: dict[int, list[Site]] = {}
@@ -319,9 +327,9 @@ class Sites:
             if any(row.path == path for row in rows):
                 continue
             rows.append(Site(path, id(module)))
-            self.only[id(module)] = rows[0]
+            self.single_rows[id(module)] = rows[0]
             if len(rows) > 1:
-                del self.only[id(module)]
+                del self.single_rows[id(module)]
             self._kept.append(module)  # an id is only a name as long as its module lives
             for parameter in module._parameters.values():
                 if parameter is not None:

@@ -21,6 +21,8 @@ class Timer:
         self.sites = sites_of(model)
         self.makers: list[tuple[int, Site]] = []
         """(number of the next autograd node, the row that will make it), on the thread that began."""
+        self.again: Callable[[tuple[Site | None, bool, float]], None] | None = None
+        """Who hears of the modules that a checkpoint runs again during backward."""
         self._now = now
         self._threads: dict[int, list[Any]] = {}
         self._thread = self._owner = 0
@@ -38,7 +40,7 @@ class Timer:
 
     def _watch(self, plain: Call) -> Call:
         """The lightest watch: one thread, times only. Every line in it costs every module call."""
-        now, only, find = self._now, self.sites.only.get, self.sites.find
+        now, single, find = self._now, self.sites.single_rows.get, self.sites.find
         mark = self._threads.setdefault(self._thread, []).append
         ident, thread, task = threading.get_ident, self._owner, internals.graph_task
         here, outside = self._here, self.sites.outside
@@ -47,7 +49,7 @@ class Timer:
             if compiling() or ident() != thread or (here[0] is outside and task() != -1):
                 return plain(module, *args, **kwargs)  # in backward a checkpoint runs its forward again
             caller = here[0]
-            here[0] = site = only(id(module)) or find(module, caller)
+            here[0] = site = single(id(module)) or find(module, caller)
             mark(now())
             mark(site)
             try:
@@ -61,7 +63,7 @@ class Timer:
 
     def _watch_sequences(self, plain: Call) -> Call:
         """With the numbers of autograd nodes, so that backward finds its way."""
-        now, only, find = self._now, self.sites.only.get, self.sites.find
+        now, single, find = self._now, self.sites.single_rows.get, self.sites.find
         mark, make = self._threads.setdefault(self._thread, []).append, self.makers.append
         ident, thread, task, number = threading.get_ident, self._owner, internals.graph_task, internals.sequence_number
         here, outside = self._here, self.sites.outside
@@ -70,12 +72,15 @@ class Timer:
             if compiling() or ident() != thread:
                 return plain(module, *args, **kwargs)
             caller = here[0]
-            site = only(id(module)) or find(module, caller)
+            site = single(id(module)) or find(module, caller)
             make((number(), site))
-            if caller is outside and task() != -1:  # a checkpoint again: who makes its nodes matters, not the time
+            if caller is outside and task() != -1:  # a checkpoint runs its forward again, in backward
+                again = self.again or forget
+                again((site, True, now()))
                 try:
                     return plain(module, *args, **kwargs)
                 finally:
+                    again((site, False, now()))
                     make((number(), caller))
             here[0] = site
             mark(now())
@@ -152,6 +157,10 @@ class Timer:
             if thread == self._thread:
                 totals[path] = totals.get(path, 0.0) + end - begin
         return totals
+
+
+def forget(_entry: object) -> None:
+    """Nobody listens."""
 
 
 def _pairs(marks: list[Any]) -> Iterator[tuple[Any, Site | None]]:

@@ -102,7 +102,10 @@ def _on_meta(tensor: torch.Tensor) -> torch.Tensor:
 
 def _is_torchs(value: Any) -> bool:
     """Whether something is a function of torch's own; a user's would be called with tensors that have no data."""
-    return isinstance(value, FunctionType | BuiltinFunctionType) and (value.__module__ or "torch").startswith("torch")
+    if not isinstance(value, FunctionType | BuiltinFunctionType):
+        return False
+    owner = value.__module__ or getattr(getattr(value, "__self__", None), "__module__", None) or ""
+    return owner.split(".")[0] == "torch" or getattr(torch, value.__name__, None) is value
 
 
 PLAIN = (
