@@ -283,11 +283,10 @@ def events(path="out/h200_events.json"):
     run = Run(model, (x,), train=True, optimizer=torch.optim.AdamW(model.parameters(), foreach=True))
     for _ in range(3):
         run.step()
-    tracing = traced_pass(run)
-    keep = [
-        event for event in tracing.events if event.device or event.correlation or event.name.startswith("autograd::")
-    ]
-    page = {"marks": asdict(tracing.marks), "events": [list(asdict(event).values()) for event in keep]}
+    seen = []
+    tracing = traced_pass(run, keep=seen.extend)
+    keep = [event for event in seen if event.device or event.correlation or event.name.startswith("autograd::")]
+    page = {"marks": asdict(tracing.marks()), "events": [list(asdict(event).values()) for event in keep]}
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     Path(path).write_text(json.dumps(page, separators=(",", ":")))
     print(f"{len(keep)} events in {path}")

@@ -12,7 +12,7 @@ from .capture.scope import Site
 from .capture.timing import Timer
 from .tree import Stat, Timing
 
-PHASES = ("forward", "backward", "optimizer")
+TIMED = ("forward", "backward", "optimizer")
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class TimedStep:
     whole: float
 
     @property
-    def busy(self) -> float:
+    def length(self) -> float:
         """Seconds from the first call of the model to the last mark."""
         begin, end = self.marks.bounds or (0.0, 0.0)
         return Clock.seconds(begin, end)
@@ -54,14 +54,14 @@ def each_model(calls: Sequence[ModelCall], what: str) -> int | None:
 def timing_of(timed: Sequence[TimedStep], counted: PhaseMarks) -> Timing:
     """Medians over the timed steps; where there is none, what the counted one took."""
     marks = [step.marks for step in timed] or ([counted] if counted.bounds is not None else [])
-    stats = {name: Stat(tuple(one.seconds(name) for one in marks)) for name in PHASES if marks}
+    stats = {name: Stat(tuple(one.seconds(name) for one in marks)) for name in TIMED if marks}
     ran = {name: stat for name, stat in stats.items() if any(stat.samples)}
     phases = Timing(forward=ran.get("forward"), backward=ran.get("backward"), optimizer=ran.get("optimizer"))
     if not timed:
         return phases
     return replace(
         phases,
-        step=Stat(tuple(step.busy for step in timed)),
+        step=Stat(tuple(step.length for step in timed)),
         iteration=Stat(tuple(step.whole for step in timed)),
         data_wait=Stat(tuple(step.wait for step in timed)),
     )

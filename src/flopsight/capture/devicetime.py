@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from time import time_ns
@@ -16,18 +16,19 @@ from .kernels import DeviceTime, Marks, TraceEvent, place_kernels
 from .kineto import device_trace
 from .ownership import optimizer_steps
 from .scope import Sites
-from .timing import Timer
+from .timing import Timer, forget
 
 
 class DeviceTracing:
     """Traces what runs inside `running()`; `found` and its rows are there afterwards."""
 
-    def __init__(self, model: nn.Module | Sites, device: torch.device) -> None:
+    def __init__(
+        self, model: nn.Module | Sites, device: torch.device, keep: Callable[[list[TraceEvent]], object] = forget
+    ) -> None:
+        """`keep` is handed the events, which take much room; what they say of the model is in `found`."""
         self.found = DeviceTime()
-        self.marks = Marks({})
-        self.events: list[TraceEvent] = []
         self._timer = Timer(model, time_ns)
-        self._device = device
+        self._device, self._keep = device, keep
         self._steps: list[tuple[int, int]] = []
         self._began = 0
 
@@ -41,9 +42,12 @@ class DeviceTracing:
         ):
             yield
             torch.accelerator.synchronize(self._device)
-        self.events = trace.events
-        self.marks = Marks(self._timer.marks(), self._timer.maker_paths(), self._steps, tuple(self._timer.calls()))
-        self.found = place_kernels(self.events, self.marks)
+        self.found = place_kernels(trace.events, self.marks())
+        self._keep(trace.events)
+
+    def marks(self) -> Marks:
+        """What was noted beside the trace."""
+        return Marks(self._timer.marks(), self._timer.maker_paths(), self._steps, tuple(self._timer.calls()))
 
     def _begin_step(self, _optimizer: torch.optim.Optimizer) -> None:
         self._began = time_ns()

@@ -13,7 +13,7 @@ from .clock import Clock, clock_for
 from .devicetime import DeviceTracing
 from .heldback import held_back_pass
 from .inputs import Run, rotated
-from .kernels import with_children
+from .kernels import TraceEvent, with_children
 from .kineto import NoDeviceTrace
 from .timing import Timer, forget
 
@@ -200,9 +200,9 @@ def _without_tracer(run: Run, found: Latencies, why: str) -> Latencies:
     )
 
 
-def traced_pass(run: Run) -> DeviceTracing:
-    """One run under the device's tracer."""
-    tracing = DeviceTracing(run.plain_model, run.device)
+def traced_pass(run: Run, keep: Callable[[list[TraceEvent]], object] = forget) -> DeviceTracing:
+    """One run under the device's tracer; `keep` is handed its events."""
+    tracing = DeviceTracing(run.plain_model, run.device, keep)
     with tracing.running():
         run.step()
     return tracing
