@@ -74,3 +74,14 @@ def test_more_ops_than_fit_are_counted():
 def test_on_a_narrow_page_a_path_keeps_its_end():
     assert "attention.self.query" in table(stack(), width=60)
     assert max(map(len, table(stack(), width=60).splitlines())) <= 60
+
+
+def test_the_row_of_the_rest_has_the_sums_of_the_rest_backward_too():
+    layers = [
+        module(f"fc_{letter}", "Linear", macs=macs, params=(4,), latency=2.0, backward_latency=float(macs))
+        for letter, macs in (("a", 30), ("b", 20), ("c", 10))
+    ]
+    shown, left_out = capped(own_rows(rooted(module("", "Net", *layers, latency=6.0, backward_latency=60.0))), 2)
+
+    assert left_out == 2
+    assert (shown[-1].path, shown[-1].latency, shown[-1].backward_latency) == ("(2 more)", 2.0 + 2.0, 20.0 + 10.0)

@@ -76,6 +76,7 @@ def _sum(rows: Sequence[TableRow]) -> TableRow:
         activation_bytes=sum(row.activation_bytes for row in rows),
         latency=together(row.latency for row in rows),
         latency_share=together(row.latency_share for row in rows),
+        backward_latency=together(row.backward_latency for row in rows),
         output_shapes=(),
         mark="",
         hidden=0,
