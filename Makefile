@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 LANES := $(notdir $(patsubst %/requirements.txt,%,$(wildcard tests/lanes/*/requirements.txt)))
-BENCHES := $(filter-out bench/gpu%,$(wildcard bench/*.py))
+BENCHES := $(filter-out bench/gpu% bench/turns.py,$(wildcard bench/*.py))
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 .PHONY: demo test lanes lint bench accuracy clean

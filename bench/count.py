@@ -4,13 +4,10 @@ python bench/count.py [--rounds 40]
 """
 
 import argparse
-import gc
-from collections.abc import Callable
-from statistics import median
-from time import process_time
 
 import torch
 from torch.utils.flop_counter import FlopCounterMode
+from turns import interleaved, say
 
 import flopsight
 from flopsight import zoo
@@ -54,7 +51,7 @@ def host_bound(rounds: int) -> None:
     print(f"\nResNet-50, batch 1, 32x32 (host-bound): {times['plain'] * 1e3:.1f} ms plain")
     targets = {"with flopsight.recording(model)": "at most 1.45x", "torch's FlopCounterMode": "2.2x when we set out"}
     for name in list(kinds)[1:]:
-        print(f"  {name:<34}{times[name] / times['plain']:>6.2f}x  {targets.get(name, '')}".rstrip())
+        say(name, times[name] / times["plain"], targets.get(name, ""))
 
 
 def on_meta(name: str, batch: int, rounds: int) -> None:
@@ -70,23 +67,6 @@ def on_meta(name: str, batch: int, rounds: int) -> None:
     share = times["count"] / times["forward"]
     print(f"\n{name}, batch {batch}: {times['forward']:.2f} s a forward on this machine's single thread")
     print(f"  flopsight.count(on='meta'): {times['count'] * 1e3:.0f} ms, {share:.1%} of it  at most 5%")
-
-
-def interleaved(kinds: dict[str, Callable[[], object]], rounds: int) -> dict[str, float]:
-    """The median time of each kind; they take turns, so that a change of the machine's pace meets all alike.
-
-    Time is the processor's: everything here runs on one thread, and others on the machine shall not count.
-    """
-    times: dict[str, list[float]] = {name: [] for name in kinds}
-    for run in kinds.values():
-        run()
-    for _ in range(rounds):
-        for name, run in kinds.items():
-            gc.collect()
-            begin = process_time()
-            run()
-            times[name].append(process_time() - begin)
-    return {name: median(taken) for name, taken in times.items()}
 
 
 if __name__ == "__main__":

@@ -4,14 +4,11 @@ python bench/memory.py [--rounds 20]
 """
 
 import argparse
-import gc
-from collections.abc import Callable
-from statistics import median
-from time import process_time
 
 import torch
 from torch import nn
 from torch.distributed._tools.mem_tracker import MemTracker
+from turns import interleaved, say
 
 import flopsight
 from flopsight import zoo
@@ -85,24 +82,6 @@ def on_meta(rounds: int) -> None:
     times = interleaved({"plain": step, "counted": counted}, rounds)
     print(f"\nBERT-base, batch 8, 128 tokens, a training step: {times['plain'] * 1e3:.0f} ms real")
     print(f"  counted on meta, with its memory  {100 * times['counted'] / times['plain']:>6.1f} %  at most 10 %")
-
-
-def interleaved(kinds: dict[str, Callable[[], None]], rounds: int) -> dict[str, float]:
-    """The median time of the process for each kind, all run in turn, so that a change of pace meets all alike."""
-    taken: dict[str, list[float]] = {name: [] for name in kinds}
-    for run in kinds.values():
-        run()
-    gc.collect()
-    for _ in range(rounds):
-        for name, run in kinds.items():
-            begin = process_time()
-            run()
-            taken[name].append(process_time() - begin)
-    return {name: median(times) for name, times in taken.items()}
-
-
-def say(name: str, ratio: float, target: str = "") -> None:
-    print(f"  {name:<34}{ratio:>6.2f}x  {target}".rstrip())
 
 
 if __name__ == "__main__":

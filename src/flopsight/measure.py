@@ -14,12 +14,13 @@ from .analysis.build import build
 from .capture.copies import copy_of
 from .capture.inputs import Run, make_run
 from .capture.kineto import NoDeviceTrace
-from .capture.latency import TIME_BUDGET, measure_latency
+from .capture.latency import measure_latency
 from .capture.timeline import timeline_of
 from .capture.timing import forget
 from .caveats import Note
 from .errors import CheckFailed, InputError
 from .session import Ignored, Recording, attach, counted, kept
+from .timings import TIME_BUDGET
 from .tree import Profile
 
 Loss = Callable[[Any], torch.Tensor]

@@ -21,7 +21,8 @@ from .capture.inputs import Run, batch_size_of, tokens_of
 from .capture.memory import GRADIENTS, INPUTS, OPTIMIZER_STATE, Live, Saved, asked_in_vain, held_by
 from .capture.metacounter import MetaCounter
 from .capture.rows import module_rows, scripted_rows
-from .capture.scope import Sites, sites_of, unseen
+from .capture.scope import unseen
+from .capture.sites import Sites, sites_of
 from .capture.state import kept_inputs, kept_model, kept_rng, kept_training_state
 from .capture.twin import NoTwinError, twin_of
 from .caveats import Caveat, DirectForward, NoTwin, PutBack, Raised, Scripted, TwinWithoutAutocast

@@ -8,7 +8,7 @@ from typing import Any
 
 from .capture.clock import Clock
 from .capture.phases import ModelCall, PhaseMarks
-from .capture.scope import Site
+from .capture.sites import Site
 from .capture.timing import Timer
 from .tree import Stat, Timing
 
@@ -19,7 +19,6 @@ TIMED = ("forward", "backward", "optimizer")
 class TimedStep:
     """A step of the window that ran with light marks only."""
 
-    number: int
     marks: PhaseMarks
     timer: Timer | None
     """Times of modules, on the host."""

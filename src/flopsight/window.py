@@ -16,7 +16,7 @@ from .capture.kernels import with_children
 from .capture.kineto import NoDeviceTrace
 from .capture.latency import unplaced
 from .capture.phases import PhaseMarks
-from .capture.scope import Sites
+from .capture.sites import Sites
 from .capture.timing import Timer
 from .caveats import (
     Caveat,
@@ -32,6 +32,7 @@ from .caveats import (
 from .errors import InputError, StateError
 from .session import Recording
 from .timedsteps import TimedStep, each_model, timing_of, work_of
+from .timings import middle
 from .tree import Profile
 
 MOST_MOVES = 3
@@ -207,7 +208,7 @@ class StepWindow:
         elif marks.bounds is not None:
             self._clock.wait()
             wait, length = self._clock.seconds(self._began, marks.bounds[0]), self._clock.seconds(self._began, ended)
-            self._timed.append(TimedStep(self.current, marks, self._timer, wait, length))
+            self._timed.append(TimedStep(marks, self._timer, wait, length))
 
     def _pass_over(self, why: str) -> None:
         """Take the next step instead of this one."""
@@ -240,14 +241,12 @@ class StepWindow:
             tokens=each_model(counted.calls, "tokens"),
             step=self.steps[0],
         )
-        # One whole step, the median one: its rows add up, which medians by row would not.
-        ordered = sorted(self._timed, key=lambda step: step.whole)
         if self._compiled:  # as one piece, so one row; of several models the rows are not known
             whole = result.timing.forward if "" in self.sites.roots else None
             return self._recording.with_latencies(result, {"": whole.median} if whole is not None else {})
         if self._traced is not None:
             return self._with_kernels(result, self._traced)
-        timer = ordered[(len(ordered) - 1) // 2].timer if ordered else None
+        timer = middle(self._timed, lambda step: step.whole).timer if self._timed else None
         return self._recording.with_latencies(result, timer.sums()) if timer is not None else result
 
     @property

@@ -14,7 +14,7 @@ from flopsight.capture.backward import BackwardTimes
 from flopsight.capture.clock import Clock, pausing, user_time
 from flopsight.capture.inputs import Run, rotated
 from flopsight.capture.latency import measure_latency
-from flopsight.capture.scope import Site
+from flopsight.capture.sites import Site
 from flopsight.capture.timing import Timer
 from flopsight.errors import InputError
 

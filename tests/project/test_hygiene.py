@@ -35,8 +35,6 @@ def findings(text):
 def test_no_tracked_file_names_a_machine_or_a_registry():
     wrong = {}
     for path in tracked():
-        if path == Path(__file__):
-            continue
         try:
             found = findings(path.read_text(encoding="utf-8"))
         except UnicodeDecodeError:
@@ -51,13 +49,26 @@ def test_no_tracked_file_is_large():
     assert not [path for path in tracked() if path.stat().st_size > LARGEST]
 
 
+def spelled(*parts):
+    """A path that this file does not hold itself."""
+    return "/".join(parts)
+
+
 @pytest.mark.parametrize(
-    "text", ["open('/home/ann/x')", "/work/main/src", "https://pypi.org/simple", "http://nexus.corp:8081/x"]
+    "text",
+    [
+        f"open('{spelled('', 'home', 'ann', 'x')}')",
+        spelled("", "work", "main", "src"),
+        spelled("https:", "", "pypi.org", "simple"),
+        spelled("http:", "", "nexus.corp:8081", "x"),
+    ],
 )
 def test_the_search_finds_what_it_looks_for(text):
     assert findings(text)
 
 
-@pytest.mark.parametrize("text", ["a/b", "https://github.com/x/y", "docs/root/", "see /proc/cpuinfo", "1/work"])
+@pytest.mark.parametrize(
+    "text", ["a/b", "https://github.com/x/y", "docs/root/", "see /proc/cpuinfo", spelled("1", "work")]
+)
 def test_the_search_leaves_the_rest_alone(text):
     assert not findings(text)

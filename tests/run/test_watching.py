@@ -5,7 +5,8 @@ from torch import nn
 
 import flopsight
 from flopsight.capture.ownership import after_optimizer_steps, optimizer_steps
-from flopsight.capture.scope import Sites, calls_of
+from flopsight.capture.scope import calls_of
+from flopsight.capture.sites import Sites
 from flopsight.caveats import MovedWindow
 from flopsight.script.firstmodel import FirstModel
 from flopsight.script.plan import Plan

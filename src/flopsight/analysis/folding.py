@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import groupby
 
 from ..tree import Node, Phases
-from .passes import Group, grouped, merged_ops, together
+from .passes import Group, grouped, merged_ops, to_depth, to_rows, together
 
 _NUMBERED = re.compile(r"(.*?)(\d+)")
 
@@ -29,6 +29,12 @@ def fold(root: Node) -> Node:
         return replace(node, children=tuple(children))
 
     return folded(root)
+
+
+def shortened(root: Node, depth: int | None, max_rows: int | None, *, full: bool = False) -> Node:
+    """A tree as a view draws it: down to `depth`, stacks folded, at most `max_rows` rows; `full` leaves out the last two."""
+    root = to_depth(depth)(root)
+    return root if full else to_rows(max_rows)(fold(root))
 
 
 class _Likeness:

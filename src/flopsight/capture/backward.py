@@ -15,7 +15,8 @@ import torch
 
 from . import internals
 from .clock import pausing
-from .scope import Call, Site, wrapped
+from .scope import Call, wrapped
+from .sites import Site
 from .timing import Timer
 
 Entry = tuple[Site | None, bool, float]

@@ -15,7 +15,7 @@ from ..tree import Timing
 from .kernels import DeviceTime, Marks, TraceEvent, place_kernels
 from .kineto import device_trace
 from .ownership import optimizer_steps
-from .scope import Sites
+from .sites import Sites
 from .timing import Timer, forget
 
 

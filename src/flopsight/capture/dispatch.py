@@ -21,7 +21,8 @@ from .memory import INPUTS, Live, Saved, held_by
 from .metas import flat, meta, raw, tensors_in
 from .ownership import Ownership, optimizer_steps
 from .place import Place, Places
-from .scope import Call, Site, Sites, eager, module_calls, sites_of, wrapped
+from .scope import Call, eager, module_calls, wrapped
+from .sites import Site, Sites, sites_of
 
 WORKING = frozenset(("pointwise", "reduction", "matrix", "other"))
 

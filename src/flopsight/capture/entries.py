@@ -9,7 +9,7 @@ from typing import Any
 from ..records import OpRecord
 from .facts import OpInfo
 from .metas import meta, metas
-from .scope import Site
+from .sites import Site
 
 COMPACT_AT = 50_000
 """Entries are folded into counts when this many have gathered, so that long runs stay small."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from statistics import median
 
 from ..caveats import BusyMachine, Caveat, CompiledWhole, Distorted, HeldBack, HostTimes, PaceChanged, UnplacedKernels
-from ..tree import Stat, Timing
+from ..timings import TIME_BUDGET, Stat, Timing, middle
 from .backward import BackwardTimes
 from .clock import Clock, clock_for
 from .devicetime import DeviceTracing
@@ -17,8 +17,6 @@ from .kernels import TraceEvent, with_children
 from .kineto import NoDeviceTrace
 from .timing import Timer, forget
 
-TIME_BUDGET = 60.0
-"""Seconds after which no further repeat begins, if nobody says otherwise."""
 FEWEST = 2
 """Repeats that are made whatever they cost, so that a first slow one can be told from the rest."""
 QUIET = 0.05
@@ -91,18 +89,13 @@ def measure_latency(
         whole = Latencies(timing, {"": forward.median}, caveats=(*_doubts(forward, None), CompiledWhole()))
         return _with_device_time(run, whole, progress)
     distortion = median(one.wall for one in timed) / forward.median if forward.median else None
-    # One whole pass, the median one: its rows add up, which medians by row would not.
     found = Latencies(
         replace(timing, distortion=distortion),
-        _middle(timed, lambda one: one.wall).forward,
-        _middle(timed, lambda one: one.backward.get("", 0.0)).backward,
+        middle(timed, lambda one: one.wall).forward,
+        middle(timed, lambda one: one.backward.get("", 0.0)).backward,
         caveats=tuple(_doubts(forward, distortion)),
     )
     return _with_device_time(run, found, progress)
-
-
-def _middle(passes: Sequence[HostPass], time: Callable[[HostPass], float]) -> HostPass:
-    return sorted(passes, key=time)[(len(passes) - 1) // 2]
 
 
 def _warm_up(run: Run, clock: Clock, at_least: int) -> None:
@@ -168,20 +161,19 @@ def _with_device_time(run: Run, found: Latencies, progress: Callable[[str], None
         return found
     progress("tracing the device")
     try:
-        traces = sorted((traced_pass(run) for _ in range(TRACES)), key=lambda one: one.found.busy)
+        traced = middle([traced_pass(run) for _ in range(TRACES)], lambda one: one.found.busy)
     except NoDeviceTrace as problem:
         return _without_tracer(run, found, str(problem))
-    middle = traces[len(traces) // 2]
-    timing = middle.timing(found.timing, training=run.train)
+    timing = traced.timing(found.timing, training=run.train)
     if run.compiled:  # the kernels of a fused graph belong to no module in it
         return replace(found, timing=timing, forward={"": timing.busy or 0.0})
     return Latencies(
         timing,
-        with_children(middle.forward(), found.forward),
-        with_children(middle.backward(), ()) if run.train else {},
+        with_children(traced.forward(), found.forward),
+        with_children(traced.backward(), ()) if run.train else {},
         found.forward,
-        middle.streams(),
-        (*found.caveats, *unplaced(middle)),
+        traced.streams(),
+        (*found.caveats, *unplaced(traced)),
     )
 
 

@@ -16,7 +16,8 @@ from torch.autograd.graph import saved_tensors_hooks
 
 from . import internals
 from .metas import flat
-from .scope import Call, Site, wrapped
+from .scope import Call, wrapped
+from .sites import Site
 
 
 class Saved:

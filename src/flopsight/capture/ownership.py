@@ -12,7 +12,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook, register_op
 
 from . import internals
 from .metas import flat, raw
-from .scope import Site, Sites
+from .sites import Site, Sites
 
 Part = tuple[Site, tuple[Any, ...], tuple[Any, ...], Any]
 

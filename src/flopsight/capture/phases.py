@@ -16,7 +16,8 @@ from .clock import Clock, Mark
 from .inputs import Run, batch_size_of, tokens_of
 from .metas import raw
 from .ownership import optimizer_steps
-from .scope import Call, Site, Sites, module_calls, sites_of, unpatched, wrapped
+from .scope import Call, module_calls, unpatched, wrapped
+from .sites import Site, Sites, sites_of
 
 Span = tuple[str, Mark, Mark]
 

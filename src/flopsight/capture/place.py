@@ -14,7 +14,7 @@ from torch import nn
 
 from ..records import BACKWARD, FORWARD, OPTIMIZER, RECOMPUTE
 from . import internals
-from .scope import Site, Sites
+from .sites import Site, Sites
 
 FARTHEST = 40
 """How many Python frames we look up for a `forward` that was called by hand."""

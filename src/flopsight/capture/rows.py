@@ -10,7 +10,7 @@ from torch import nn
 
 from ..records import ModuleRow, Parameter
 from . import zero
-from .scope import Sites, paths
+from .sites import Sites, paths
 
 
 def module_rows(sites: Sites, state_bytes: Mapping[int, int] | None = None) -> tuple[ModuleRow, ...]:

@@ -11,7 +11,8 @@ from typing import Any
 from torch import nn
 
 from . import internals
-from .scope import Call, Site, Sites, compiling, module_calls, sites_of
+from .scope import Call, compiling, module_calls
+from .sites import Site, Sites, sites_of
 
 
 class Timer:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..errors import InputError, did_you_mean
+from ..timings import TIME_BUDGET
 from . import options
 from .inputs import parse_dtype, parse_inputs
 from .target import Target, load_target
@@ -35,7 +36,7 @@ def profile(
     warmup: Annotated[int, typer.Option("--warmup", help="Runs before the timed ones.", min=0)] = 3,
     time_budget: Annotated[
         float, typer.Option("--time-budget", help="Seconds after which no further timed run begins.", min=0.001)
-    ] = 60.0,
+    ] = TIME_BUDGET,
     output: options.Output = None,
     format: options.Format = "tree",
     depth: options.Depth = None,

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from .. import units
-from ..analysis.folding import fold
-from ..analysis.passes import to_depth, to_rows
+from ..analysis.folding import shortened
 from ..analysis.tables import tree_rows
 from ..tree import Node, Profile
 from .page import Column, Grid, Heading, Lines, Page
@@ -43,9 +42,7 @@ def render(
 
 def page(profile: Profile, *, depth: int | None = None, max_rows: int | None = 100, full: bool = False) -> Page:
     """What the view shows: down to `depth`, at most `max_rows` rows; `full` draws every module."""
-    root = to_depth(depth)(profile.root)
-    if not full:
-        root = to_rows(max_rows)(fold(root))
+    root = shortened(profile.root, depth, max_rows, full=full)
     nodes = list(root.walk())
     rows = tree_rows(root)
     names = Column("module", tuple("  " * row.depth + label(row) for row in rows), right=False, style="bold")

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .. import units
-from ..analysis.folding import fold
-from ..analysis.passes import to_depth, to_rows
+from ..analysis.folding import shortened
 from ..analysis.tables import TableRow, tree_rows
 from ..records import OUTSIDE
 from ..tree import Profile
@@ -30,9 +29,7 @@ def render(
 
 def page(profile: Profile, *, depth: int | None = None, max_rows: int | None = 100, full: bool = False) -> Page:
     """What the tree view shows: down to `depth`, at most `max_rows` rows; `full` draws every module."""
-    root = to_depth(depth)(profile.root)
-    if not full:
-        root = to_rows(max_rows)(fold(root))
+    root = shortened(profile.root, depth, max_rows, full=full)
     rows = [row for row in tree_rows(root) if not _is_empty(row)]
     names = Column(
         "module",

@@ -12,7 +12,8 @@ import torch
 from torch import nn
 
 from ..capture import internals
-from ..capture.scope import Call, calls_of, compiled_from, module_calls, unpatched, wrapped
+from ..capture.scope import Call, calls_of, module_calls, unpatched, wrapped
+from ..capture.sites import compiled_from
 
 Around = Callable[[Callable[[], Any]], Any]
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from ..capture.scope import Sites
+from ..capture.sites import Sites
 from ..caveats import MovedWindow, Note
 from ..distributed.topology import rank_and_size, world_of
 from ..errors import InputError
