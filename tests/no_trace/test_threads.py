@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 import flopsight
+from flopsight.capture import sdpa
 from flopsight.capture.sdpa import attention_as_on
 from flopsight.capture.timing import Timer
 
@@ -137,12 +138,13 @@ def test_two_threads_profile_two_models_in_their_loops():
         assert macs == {2: 4 * 8 * 2, 32: 4 * 8 * 32}
 
 
+class Attends(nn.Module):
+    def forward(self, x):
+        return nn.functional.scaled_dot_product_attention(x, x, x)
+
+
 @pytest.mark.filterwarnings("error")
 def test_attention_on_meta_is_that_of_the_thread_which_counts_it():
-    class Attends(nn.Module):
-        def forward(self, x):
-            return nn.functional.scaled_dot_product_attention(x, x, x)
-
     found = []
     with attention_as_on("cuda"):
         together(lambda: found.append(flopsight.count(Attends(), (torch.ones(1, 2, 4, 8),), on="meta")))
@@ -150,6 +152,29 @@ def test_attention_on_meta_is_that_of_the_thread_which_counts_it():
     (counted,) = found
     assert "aten._scaled_dot_product_flash_attention_for_cpu" in counted.coverage.counted
     assert counted.macs == 2 * (2 * 4 * 4 * 8)
+
+
+def test_who_begins_to_count_on_another_thread_does_not_change_what_ours_stands_for():
+    barrier, seen = threading.Barrier(2), []
+
+    def theirs():
+        barrier.wait(10)  # ours has begun
+        with attention_as_on("cuda"):
+            barrier.wait(10)
+            barrier.wait(10)
+
+    def ours():
+        with attention_as_on("cpu"):
+            barrier.wait(10)
+            barrier.wait(10)  # theirs has begun
+            counted = flopsight.count(Attends(), (torch.ones(1, 2, 4, 8, device="meta"),))
+            seen.append(sdpa._target())
+            barrier.wait(10)
+        assert counted.macs == 2 * (2 * 4 * 4 * 8)
+
+    together(ours, theirs)
+
+    assert seen == ["cpu"]
 
 
 def test_a_backward_begun_on_another_thread_is_not_in_the_profile():
