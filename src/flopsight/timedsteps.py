@@ -19,6 +19,7 @@ TIMED = ("forward", "backward", "optimizer")
 class TimedStep:
     """A step of the window that ran with light marks only."""
 
+    number: int
     marks: PhaseMarks
     timer: Timer | None
     """Times of modules, on the host."""

@@ -208,7 +208,7 @@ class StepWindow:
         elif marks.bounds is not None:
             self._clock.wait()
             wait, length = self._clock.seconds(self._began, marks.bounds[0]), self._clock.seconds(self._began, ended)
-            self._timed.append(TimedStep(marks, self._timer, wait, length))
+            self._timed.append(TimedStep(self.current, marks, self._timer, wait, length))
 
     def _pass_over(self, why: str) -> None:
         """Take the next step instead of this one."""
