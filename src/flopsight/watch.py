@@ -16,10 +16,11 @@ import torch
 from torch import nn
 
 from .capture import internals
-from .capture.clock import Clock, clock_for, pausing
+from .capture.clock import HOSTS, Clock, clock_for, pausing
 from .capture.dispatch import Counter
 from .capture.inputs import Run
 from .capture.metas import with_tensors
+from .capture.rehearsal import Rehearsal
 from .capture.scope import Call, module_calls, unpatched, unpatched_if_alone
 from .capture.timing import Timer
 from .capture.twin import NoTwinError, make_twin, on_meta
@@ -53,7 +54,7 @@ class Watch:
         device = self._given.device
         self._clock = self._clock or clock_for(device)
         # On a device the host's marks would say when work is handed over, and slow a model that waits for the host.
-        if device.type not in ("cpu", "meta"):
+        if device.type not in HOSTS:
             self._whole.append(NotSplit())
         if self._given.compiled:
             self._whole.append(CompiledWhole())
@@ -124,13 +125,18 @@ class Watch:
             with internals.without_modes():
                 self._first = Run(self.model, with_tensors(args, _stand_in), with_tensors(kwargs, _stand_in))
         with pausing():
+            # made before the count, so that nothing but the rehearsal comes between the count and the call
+            rehearsal = Rehearsal(self.model, path, args, kwargs) if self._rehearses else None
             counted = self._count_on_twin(path, args, kwargs)
         # Stepping aside and back is not the call's time: every class of modules in the process hears of it.
-        with self._aside() if counted else nullcontext():
+        with self._aside() if counted is not None else nullcontext():
+            if rehearsal is not None and counted is not None:
+                with pausing(), apart():
+                    rehearsal.run(counted)
             self._clock.wait()
             begin = self._clock.now()
             try:
-                if not counted:
+                if counted is None:
                     return self._count_live(call, module, args, kwargs)
                 return call(module, *args, **kwargs)
             finally:
@@ -143,29 +149,38 @@ class Watch:
             return unpatched()
         return unpatched_if_alone() if self._whole else nullcontext()
 
-    def _count_on_twin(self, path: str, args: Any, kwargs: Any) -> bool:
-        """Count the call that is about to happen; False where it has to be counted while it happens."""
+    @property
+    def _rehearses(self) -> bool:
+        """Whether the pause of the count would be seen: on a device a small step waits for the host."""
+        return not (self._why_live or self._given.compiled or self._given.device.type in HOSTS)
+
+    def _count_on_twin(self, path: str, args: Any, kwargs: Any) -> list[torch.Tensor] | None:
+        """Count the call that is about to happen; None where it has to be counted while it happens.
+
+        Gives the memory of the twin's parameters, which knows whether somebody wrote into it.
+        """
         if self._why_live:
-            return False
+            return None
         device = Run(self.model, args, kwargs).device
         try:
             with apart():
                 twin, _ = make_twin(self.model)  # anew for every call: modes and buffers may have changed since
+                parameters = [parameter.detach() for parameter in twin.parameters()]
                 twin_args, twin_kwargs = on_meta(args), on_meta(kwargs)
                 counter = make_counter(twin, Options(run=Run(twin, twin_args, twin_kwargs), target=device.type))
                 with counter:
                     twin.get_submodule(path)(*twin_args, **twin_kwargs)
         except NoTwinError as problem:
             self._why_live = str(problem)
-            return False
+            return None
         except Exception as problem:
             self._why_live = f"the meta twin does not run: {type(problem).__name__}: {problem}"
-            return False
+            return None
         self._autocast = self._autocast or torch.is_autocast_enabled(device.type)
         assert self._timer is not None
         counter.sites = self._timer.sites  # the model's own: a twin has whole parameters where the model has shards
         self._take(counter)
-        return True
+        return parameters
 
     def _count_live(self, call: Call, module: nn.Module, args: Any, kwargs: Any) -> Any:
         """Make the call under the counter; what came before an exception is kept."""

@@ -258,6 +258,26 @@ def test_the_one_shot_profiler_times_the_whole_and_says_so():
     assert any(type(c).__name__ == "NotSplit" for c in profiler.profile.caveats)
 
 
+def test_the_rehearsal_of_a_single_step_leaves_no_trace():
+    def make():
+        torch.manual_seed(0)
+        return nn.Sequential(Two(), nn.BatchNorm1d(D), nn.Dropout(0.5)).cuda()
+
+    x, plain, watched = rows().detach(), make(), make()
+    torch.manual_seed(1)
+    expected, state = plain(x), torch.cuda.get_rng_state()
+    torch.manual_seed(1)
+    profiler = flopsight.FlopsProfiler(watched)
+    profiler.start_profile()
+    found = watched(x)
+    profiler.stop_profile()
+
+    assert torch.equal(found, expected)
+    assert torch.equal(torch.cuda.get_rng_state(), state)
+    assert all(torch.equal(a, b) for a, b in zip(watched.buffers(), plain.buffers(), strict=True))
+    assert all(p.grad is None for p in watched.parameters())
+
+
 def test_a_window_of_steps_traces_its_last_for_the_time_of_every_module():
     model = nn.Sequential(Two(), Two()).cuda()
     optimizer = torch.optim.AdamW(model.parameters())

@@ -10,6 +10,9 @@ from typing import Any
 
 import torch
 
+HOSTS = ("cpu", "meta")
+"""Devices whose work is done when a call returns."""
+
 _paused = 0.0
 
 
@@ -52,7 +55,7 @@ class Clock:
 
 def clock_for(device: torch.device) -> Clock:
     """The clock for a model on a device."""
-    if device.type in ("cpu", "meta"):
+    if device.type in HOSTS:
         return Clock()
     return Clock(wait=lambda: torch.accelerator.synchronize(device), mark=lambda: _event(device))
 

@@ -6,9 +6,8 @@ device would be measured instead, so the device is first given something long to
 
 from __future__ import annotations
 
-import torch
-
 from . import internals
+from .clock import clock_for
 from .inputs import Run
 from .timing import Timer
 
@@ -21,22 +20,13 @@ def held_back_pass(run: Run, seconds: float) -> dict[str, float] | None:
     if run.device.type != "cuda":
         return None
 
-    def event() -> torch.cuda.Event:
-        made = torch.cuda.Event(enable_timing=True)
-        made.record()
-        return made
-
-    timer = Timer(run.plain_model, event)
-    torch.cuda.synchronize(run.device)
+    clock = clock_for(run.device)
+    timer = Timer(run.plain_model, clock.mark)
+    clock.wait()
     internals.hold_stream(MARGIN * seconds)
-    released = event()
+    released = clock.mark()
     with timer.running():
         run.forward()
     ran_ahead = not released.query()
-    torch.cuda.synchronize(run.device)
-    if not ran_ahead:
-        return None
-    totals: dict[str, float] = {}
-    for _, begin, end, path in timer.calls():
-        totals[path] = totals.get(path, 0.0) + begin.elapsed_time(end) / 1000
-    return totals
+    clock.wait()
+    return timer.sums(clock.seconds) if ran_ahead else None

@@ -9,7 +9,7 @@ from statistics import median
 from ..caveats import BusyMachine, Caveat, CompiledWhole, Distorted, HeldBack, HostTimes, PaceChanged, UnplacedKernels
 from ..timings import TIME_BUDGET, Stat, Timing, middle
 from .backward import BackwardTimes
-from .clock import Clock, clock_for
+from .clock import HOSTS, Clock, clock_for
 from .devicetime import DeviceTracing
 from .heldback import held_back_pass
 from .inputs import Run, rotated
@@ -157,7 +157,7 @@ def host_pass(run: Run, clock: Clock) -> HostPass:
 
 def _with_device_time(run: Run, found: Latencies, progress: Callable[[str], None]) -> Latencies:
     """On a device, kernel times by module in place of the host's, where its tracer works."""
-    if run.device.type in ("cpu", "meta"):
+    if run.device.type in HOSTS:
         return found
     progress("tracing the device")
     try:

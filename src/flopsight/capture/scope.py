@@ -48,7 +48,8 @@ class _Patch:
         elif found is not self._installed:
             return  # somebody patched over us: theirs stays on top, and ours steps aside when its wrapper has ended
         call = self._composed()
-        setattr(self._owner, self._name, call)
+        if call is not found:  # every class below hears of an assignment, and forgets what it knew of its attributes
+            setattr(self._owner, self._name, call)
         self._installed = None if call is self._plain else call
 
     def _composed(self) -> Call:

@@ -23,6 +23,7 @@ LARGEST = 1 << 26
 DEEPEST = 100
 """Calls that may wait for one another before they are worked out."""
 ATTRIBUTE = "_flopsight_contents"
+WRITTEN = "_flopsight_written"
 
 OVERWRITES = {aten.copy_, aten.fill_, aten.zero_}
 """Ops that do not look at what they overwrite."""
@@ -137,9 +138,16 @@ def forget(tensors: Any) -> None:
             delattr(tensor.untyped_storage(), ATTRIBUTE)
 
 
+def was_written(tensor: Tensor) -> bool:
+    """Whether an op wrote into a meta tensor's storage."""
+    return hasattr(tensor.untyped_storage(), WRITTEN)
+
+
 def follow(func: Any, args: Any, kwargs: dict[str, Any], output: Any) -> None:
     """Note what an op made of known values; what it wrote by unknown ones is no longer known."""
     written = {internals.storage_key(tensor): tensor for tensor in _written(func, args, kwargs)}
+    for tensor in written.values():
+        setattr(tensor.untyped_storage(), WRITTEN, True)
     if not written and (_is_view(args, output) or any(contents_of(t) is None for t in flat(args))):
         return
     try:

@@ -151,12 +151,12 @@ class Timer:
                 if all(outer is not left for _, outer in open_calls):
                     yield thread, begin, at, left.path
 
-    def sums(self) -> dict[str, float]:
+    def sums(self, seconds: Callable[[Any, Any], float] = lambda begin, end: end - begin) -> dict[str, float]:
         """Seconds by path on the thread that began, submodules included."""
         totals: dict[str, float] = {}
         for thread, begin, end, path in self.calls():
             if thread == self._thread:
-                totals[path] = totals.get(path, 0.0) + end - begin
+                totals[path] = totals.get(path, 0.0) + seconds(begin, end)
         return totals
 
 

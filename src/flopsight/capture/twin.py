@@ -62,7 +62,7 @@ def make_twin(model: nn.Module, optimizer: torch.optim.Optimizer | None = None) 
         raise NoTwinError(why)
     memo: dict[int, Any] = {}
     states = [] if optimizer is None else [value for state in optimizer.state.values() for value in state.values()]
-    for tensor in [*model.parameters(), *model.buffers(), *_plain_tensors(model), *states]:
+    for tensor in [*model.parameters(), *model.buffers(), *plain_tensors(model), *states]:
         if isinstance(tensor, torch.Tensor):
             memo.setdefault(id(tensor), _on_meta(tensor))
     try:
@@ -79,7 +79,7 @@ def twin_of(run: Run) -> Run:
     )
 
 
-def _plain_tensors(model: nn.Module) -> list[torch.Tensor]:
+def plain_tensors(model: nn.Module) -> list[torch.Tensor]:
     """Tensors that modules keep as ordinary attributes."""
     return [value for module in model.modules() for value in vars(module).values() if isinstance(value, torch.Tensor)]
 

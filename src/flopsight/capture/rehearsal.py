@@ -1,0 +1,67 @@
+"""A rehearsal: the call that is about to be timed, made by an understudy of the model first.
+
+After any pause a model that waits for the host runs slower, until the host's caches are warm again. A count just before
+a call is such a pause. So an understudy makes the call, and then the model makes it at the pace of its loop.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import torch
+from torch import nn
+
+from .metas import tensors_in, with_tensors
+from .shadow import was_written
+from .twin import plain_tensors
+
+LARGEST = 1 << 28
+"""Bytes that may be copied: what takes more is no small step, and does not wait for the host."""
+
+
+class Rehearsal:
+    """One call of a model, made by a copy that shares the memory of the model's parameters and nothing else."""
+
+    def __init__(self, model: nn.Module, path: str, args: Any, kwargs: Any) -> None:
+        self._path, self._args, self._kwargs = path, args, kwargs
+        self._understudy: nn.Module | None = None
+        with suppress(Exception):  # a model that cannot be copied goes without
+            self._understudy = _understudy(model, tensors_in((args, kwargs)))
+
+    def run(self, twin_parameters: Iterable[torch.Tensor]) -> None:
+        """Make the call, unless it would write into that memory, as a run of the model's twin has shown."""
+        if self._understudy is None or any(map(was_written, twin_parameters)):
+            return
+        args, kwargs = with_tensors(self._args, _cloned), with_tensors(self._kwargs, _cloned)
+        # what the call raises it will raise again, where the user sees it
+        with suppress(Exception), _without_cast_weights():
+            self._understudy.get_submodule(self._path)(*args, **kwargs)
+
+
+@contextmanager
+def _without_cast_weights() -> Iterator[None]:
+    """Autocast keeps the weights that it has cast until its block ends; the model is to cast its own."""
+    before = torch.is_autocast_cache_enabled()
+    torch.set_autocast_cache_enabled(False)
+    try:
+        yield
+    finally:
+        torch.set_autocast_cache_enabled(before)
+
+
+def _understudy(model: nn.Module, inputs: list[torch.Tensor]) -> nn.Module | None:
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        return None  # the other processes would not answer
+    held = [*model.buffers(), *plain_tensors(model)]
+    if sum(tensor.nbytes for tensor in (*held, *inputs)) > LARGEST:
+        return None
+    memo: dict[int, Any] = {id(tensor): _cloned(tensor) for tensor in held}
+    memo.update((id(p), nn.Parameter(p.detach(), p.requires_grad)) for p in model.parameters())
+    return copy.deepcopy(model, memo)
+
+
+def _cloned(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.detach().clone().requires_grad_(tensor.requires_grad)
