@@ -92,12 +92,8 @@ def wall(run):
 
 
 def latency(*words):
-    """Reported over true latency: profile(), then the one-shot profiler, each with the truth taken around it.
-
-    A forward that waits for the host is slower after any pause: caches are cold. So the one-shot profiler, which counts
-    before it times, is held against forwards right after one another and against forwards after an equal pause.
-    """
-    head = ("true ms", "profile", "range", "one-shot", "paused", "kernels/busy", "unplaced", "cost")
+    """Reported over true latency: profile(), then the one-shot profiler, each with the truth taken around it."""
+    head = ("true ms", "profile", "range", "one-shot", "kernels/busy", "unplaced", "cost")
     print(f"{'model':22}" + "".join(f"{text:>13}" for text in head))
     for name, make in MODELS.items():
         if words and not any(word in name for word in words):
@@ -112,13 +108,13 @@ def latency(*words):
             cost = time.perf_counter() - begin
             found = [reported_and_true(model, kwargs, forward) for _ in range(PROFILES)]
             ratios, truth = [ours / true for ours, true in found], median(true for _, true in found)
-            beside, paused = one_shots(model, forward)
+            shots = one_shots(model, forward)
             device = traced_pass(Run(model, kwargs=kwargs)).found
         placed = sum(seconds for (path, _), seconds in device.by_row.items() if path != "<outside>") / device.busy
         budget = 15 * truth + 20 * truth + 5
         figures = (
             f"{truth * 1e3:.2f}", f"{median(ratios):.3f}", f"{min(ratios):.2f}-{max(ratios):.2f}",
-            f"{beside:.3f}", f"{paused:.3f}", f"{placed:.5f}", len(device.unplaced), f"{cost:.1f} of {budget:.1f}",
+            f"{shots:.3f}", f"{placed:.5f}", len(device.unplaced), f"{cost:.1f} of {budget:.1f}",
         )  # fmt: skip
         print(f"{name:22}" + "".join(f"{figure:>13}" for figure in figures), flush=True)
         del model, kwargs, forward
@@ -139,22 +135,21 @@ def reported_and_true(model, kwargs, forward):
 
 
 def one_shots(model, forward):
-    """What the one-shot profiler reports over a plain forward beside it, and over one after a pause: two medians."""
-    shots, beside, paused = [], [], []
+    """What the one-shot profiler reports over the mean of a plain forward before it and one after it: the median."""
+
+    def plain():
+        forward()
+        return wall(forward)
+
+    ratios = []
     for _ in range(SHOTS):
+        before = plain()
         profiler = flopsight.FlopsProfiler(model)
-        begin = time.perf_counter()
         profiler.start_profile()
         forward()
         profiler.stop_profile()
-        shots.append(profiler.get_total_duration())
-        pause = time.perf_counter() - begin - shots[-1]
-        forward()
-        beside.append(wall(forward))
-        time.sleep(pause)
-        paused.append(wall(forward))
-        forward()
-    return [median(shot / true for shot, true in zip(shots, truth, strict=True)) for truth in (beside, paused)]
+        ratios.append(2 * profiler.get_total_duration() / (before + plain()))
+    return median(ratios)
 
 
 def launches():

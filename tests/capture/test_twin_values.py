@@ -110,6 +110,13 @@ def constant_on_the_inputs_device(model, x, numbers):
     return (made + numbers.new_tensor([1, 1])).sum()
 
 
+def written_at_places_in_a_list(model, x, numbers):
+    made = torch.zeros(2, 3, dtype=torch.long, device=x.device)
+    made[:, [0, 2]] = 1
+    made[[0], [1]] = numbers[:1]
+    return made.sum()
+
+
 def constant_of_numbers_taken_from_a_tensor(model, x, numbers):
     return torch.tensor([numbers[0], numbers.max()], device=x.device).sum()
 
@@ -124,6 +131,10 @@ TAKEN_FROM_KNOWN_VALUES = [
     lambda model, x, numbers: torch.equal(numbers, numbers.clone()) + 1,
     lambda model, x, numbers: numbers.unique().numel(),
     lambda model, x, numbers: numbers.nonzero().shape[0],
+    lambda model, x, numbers: numbers[[0, -1]].sum(),
+    lambda model, x, numbers: numbers.view(5, 1)[:, [0]].sum(),
+    lambda model, x, numbers: numbers[[True, False, False, False, True]].sum(),
+    lambda model, x, numbers: 2 if 4 in numbers[None, [2, 3]] else 5,
     lambda model, x, numbers: torch.where(numbers > 1)[0].shape[0],
     lambda model, x, numbers: torch.repeat_interleave(numbers).numel() // 2,
     lambda model, x, numbers: numbers.bincount().numel(),
@@ -135,7 +146,7 @@ TAKEN_FROM_KNOWN_VALUES = [
     lambda model, x, numbers: torch.nn.functional.one_hot(numbers).sum(),
     written_through_a_view, read_before_a_write_and_asked_for_after_it, read_through_an_earlier_view, filled_piece_by_piece, copied_over_something_unknown, masked,
     two_dimensional_mask, read_from_memory_after_a_write, mask_on_unknown_values, picked_from_unknown_values, reinterpreted, long_chain,
-    constant_on_the_inputs_device, constant_of_numbers_taken_from_a_tensor,
+    constant_on_the_inputs_device, written_at_places_in_a_list, constant_of_numbers_taken_from_a_tensor,
 ]  # fmt: skip
 
 

@@ -88,12 +88,29 @@ def _data(mode: Disguise, func: Any, args: Any, kwargs: Any) -> Any:
         return func(value, *args[1:], **kwargs)
 
 
+def _select(_mode: Disguise, func: Any, args: Any, _kwargs: Any) -> Tensor:
+    tensor, index = args
+    selected: Tensor = func(tensor, _known_index(index))
+    return selected
+
+
+def _known_index(index: Any) -> Any:
+    """Lists of numbers in an index as tensors on the CPU: torch would make them where the tensor is, and lose them."""
+    if isinstance(index, tuple):
+        return tuple(map(_known_index, index))
+    if not isinstance(index, list) or not index or not all(isinstance(item, int) for item in index):
+        return index
+    with internals.without_modes():
+        return torch.tensor(index)
+
+
 def _assign(_mode: Disguise, func: Any, args: Any, kwargs: Any) -> None:
     """A number written into a slice: a fill, where meta tensors would copy a tensor made for it."""
     tensor, index, value = args
+    index = _known_index(index)
     parts = index if isinstance(index, tuple) else (index,)
     if not isinstance(value, bool | int | float):
-        func(*args, **kwargs)
+        func(tensor, index, value, **kwargs)
     elif all(isinstance(part, int | slice | EllipsisType | None) and not isinstance(part, bool) for part in parts):
         tensor[index].fill_(torch.tensor(value, dtype=tensor.dtype))
     else:
@@ -166,6 +183,7 @@ ANSWERS: dict[Any, Callable[..., Any]] = {
     Tensor.tolist: _data,
     Tensor.numpy: _data,
     Tensor.__array__: _data,
+    Tensor.__getitem__: _select,
     Tensor.__setitem__: _assign,
     **{getattr(torch, kind): _recurrent(kind) for kind in recurrent.KINDS},
     torch.dropout: _dropout,
