@@ -52,6 +52,32 @@ def test_the_call_is_counted_then_rehearsed_then_made():
     assert runs(Logs()) == [ON_META, REHEARSED, REAL]
 
 
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode, lambda: torch.autocast("cpu")])
+def test_every_mode_has_its_rehearsal(mode):
+    with mode():
+        assert runs(Logs()) == [ON_META, REHEARSED, REAL]
+
+
+def test_nothing_is_compiled_for_a_rehearsal():
+    def backend(graph, _inputs):
+        compiled.append(graph)
+        return graph.forward
+
+    class Compiled(Logs):
+        def forward(self, x):
+            return super().forward(self.twice(x))
+
+        @torch.compile(backend=backend)
+        def twice(self, x):
+            return x * (2 if id(self) == self.me else 3)
+
+    model, compiled = Compiled(), []
+    model(ROWS)
+
+    assert runs(model) == [ON_META, REHEARSED, REAL]
+    assert len(compiled) == 1
+
+
 def test_the_host_s_own_models_need_no_rehearsal(monkeypatch):
     monkeypatch.undo()
 

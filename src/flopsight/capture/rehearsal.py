@@ -15,6 +15,7 @@ import torch
 from torch import nn
 
 from .metas import tensors_in, with_tensors
+from .scope import eager
 from .shadow import was_written
 from .twin import plain_tensors
 
@@ -36,8 +37,8 @@ class Rehearsal:
         if self._understudy is None or any(map(was_written, twin_parameters)):
             return
         args, kwargs = with_tensors(self._args, _cloned), with_tensors(self._kwargs, _cloned)
-        # what the call raises it will raise again, where the user sees it
-        with suppress(Exception), _without_cast_weights():
+        # What the call raises it will raise again, where the user sees it; and nothing is compiled for a copy.
+        with suppress(Exception), eager(), _without_cast_weights():
             self._understudy.get_submodule(self._path)(*args, **kwargs)
 
 
