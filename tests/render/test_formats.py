@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 import sys
 from dataclasses import replace
 
@@ -9,6 +10,7 @@ import pytest
 from profiles import lenet, module, oddities, rooted, stack
 
 from flopsight import store
+from flopsight.costs import Cost
 from flopsight.errors import InputError
 from flopsight.render import RENDERERS, render
 from flopsight.tree import Profile
@@ -140,3 +142,26 @@ def test_html_opens_and_closes_what_it_must(make, tmp_path):
     for tag in ("details", "summary", "div", "table", "span"):
         assert page.count(f"<{tag}") == page.count(f"</{tag}>"), tag
     assert page.count("<details") >= 1
+
+
+@pytest.mark.parametrize("make", [lenet, stack, oddities])
+def test_html_rows_have_a_cell_for_every_column(make, tmp_path):
+    page = make().to_html(tmp_path / "page.html").read_text()
+    rows = re.findall(r'<div class="(?:head|row)".*?</div>', page)
+
+    assert len({row.count("<span") for row in rows}) == 1
+    figures = int(re.search(r"--figures:(\d+)", page)[1])
+    assert rows[0].count("<span>") == figures
+
+
+def test_html_shows_the_time_of_backward_by_module(tmp_path):
+    layers = [
+        module(name, "Linear", backward=Cost(2, 4), latency=1.0, backward_latency=seconds)
+        for name, seconds in (("a", 2.0), ("b", 3.0))
+    ]
+    root = rooted(module("", "Net", *layers, latency=2.0, backward_latency=5.0))
+    page = replace(stack(), root=root).to_html(tmp_path / "page.html").read_text()
+
+    head, *rows = re.findall(r'<div class="(?:head|row)".*?</div>', page)
+    place = re.findall(r"<span[^>]*>(.*?)</span>", head).index("bwd latency")
+    assert [re.findall(r"<span[^>]*>(.*?)</span>", row)[place] for row in rows] == ["5.00 s", "2.00 s", "3.00 s"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from html import escape
 from pathlib import Path
 
@@ -9,12 +10,18 @@ from .. import units
 from ..analysis.folding import fold
 from ..analysis.tables import OpTotal, TableRow, op_totals, tree_rows
 from ..tree import Profile
-from .columns import shapes
+from .columns import figures
+from .page import Column
 from .summary import caveats, coverage_lines, title, totals
 from .tree import label
 
 OPEN_DEPTH = 3
 """Modules above this depth are open when the page loads."""
+SHARES: dict[str, Callable[[TableRow], float | None]] = {
+    "%": lambda row: row.flops_share,
+    "% ": lambda row: row.latency_share,
+}
+"""Columns that are drawn as bars, and how long the bars are."""
 
 STYLE = """
 :root { color-scheme: light dark; --ink: #1c2430; --soft: #66707f; --line: #e3e7ee; --bar: #4f7cff33; --page: #fff; --card: #f6f8fb; --warn: #b45309; }
@@ -22,16 +29,16 @@ STYLE = """
   :root { --ink: #e6e9ef; --soft: #98a2b3; --line: #2b3240; --bar: #6f93ff40; --page: #12161d; --card: #1a202a; --warn: #f5b04d; }
 }
 * { box-sizing: border-box; }
-body { font: 14px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--page); margin: 2rem auto; max-width: 80rem; padding: 0 1.5rem; }
+body { font: 14px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--page); margin: 2rem auto; max-width: 96rem; padding: 0 1.5rem; }
 h1 { font-size: 1.5rem; margin: 0 0 1.25rem; } h2 { font-size: 1.05rem; margin: 2rem 0 .5rem; }
 .cards { display: grid; grid-template-columns: repeat(auto-fit, minmax(19rem, 1fr)); gap: 1rem; }
 .card { background: var(--card); border-radius: 8px; padding: .75rem 1rem; }
 .card div { display: flex; justify-content: space-between; gap: 1rem; } .card span:first-child { color: var(--soft); }
 .card span:last-child { text-align: right; font-variant-numeric: tabular-nums; }
-.row, .head { display: grid; grid-template-columns: minmax(0, 1fr) repeat(6, 6.2rem) 11rem; gap: .5rem; padding: .1rem .4rem; border-bottom: 1px solid var(--line); }
+.row, .head { display: grid; grid-template-columns: minmax(12rem, 1fr) repeat(var(--figures), 5.4rem) 11rem; gap: .5rem; padding: .1rem .4rem; border-bottom: 1px solid var(--line); }
 .head, th { color: var(--soft); font-weight: 500; position: sticky; top: 0; background: var(--page); }
 .row > *, .head > * { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; overflow: hidden; text-overflow: ellipsis; }
-.row > :first-child, .head > :first-child, .row > :last-child, .head > :last-child { text-align: left; }
+.row > .left, .head > .left { text-align: left; }
 .row > :first-child { padding-left: calc(var(--depth) * 1.1rem); }
 .share { background: linear-gradient(to left, var(--bar) var(--share), transparent var(--share)); }
 summary { list-style: none; cursor: pointer; } summary::-webkit-details-marker { display: none; }
@@ -61,7 +68,7 @@ def render(profile: Profile) -> str:
             f"<h1>{name}</h1>",
             _cards(profile),
             "<h2>Modules</h2>",
-            _tree(tree_rows(fold(profile.root))),
+            _tree(tree_rows(fold(profile.root)), trained=profile.trained),
             *_ops(op_totals(profile.root)),
             "<h2>Coverage</h2>",
             _lines(coverage_lines(profile), "soft" if profile.coverage.complete else "warn"),
@@ -80,37 +87,43 @@ def _cards(profile: Profile) -> str:
     return f'<div class="cards">{"".join(f"<div class=card>{card}</div>" for card in cards)}</div>'
 
 
-def _tree(rows: list[TableRow]) -> str:
+def _tree(rows: list[TableRow], *, trained: bool) -> str:
     """Rows in order, each in a `details` that holds the deeper rows after it."""
-    names = ("module", "params", "MACs", "FLOPs", "share", "saved", "latency", "output")
-    parts = [f'<div class="head">{"".join(f"<span>{name}</span>" for name in names)}</div>']
+    columns = figures(rows, trained=trained)
+    titles = "".join(f"<span{_left(column)}>{column.title}</span>" for column in columns)
+    parts = [
+        f'<div style="--figures:{sum(column.right for column in columns)}">',
+        f'<div class="head"><span class="left">module</span>{titles}</div>',
+    ]
     still_open: list[int] = []
     for place, row in enumerate(rows):
+        drawn = _row(row, "".join(_cell(row, column, column.cells[place]) for column in columns))
         while still_open and still_open[-1] >= row.depth:
             parts.append("</details>")
             still_open.pop()
         if place + 1 < len(rows) and rows[place + 1].depth > row.depth:
             shown = " open" if row.depth < OPEN_DEPTH else ""
-            parts.append(f"<details{shown}><summary>{_row(row)}</summary>")
+            parts.append(f"<details{shown}><summary>{drawn}</summary>")
             still_open.append(row.depth)
         else:
-            parts.append(f"<div>{_row(row)}</div>")
-    return "\n".join([*parts, "</details>" * len(still_open)])
+            parts.append(f"<div>{drawn}</div>")
+    return "\n".join([*parts, "</details>" * len(still_open), "</div>"])
 
 
-def _row(row: TableRow) -> str:
-    latency = "" if row.latency is None else units.seconds(row.latency)
-    cells = [
-        f'<span title="{escape(row.path)}">{escape(label(row))}</span>',
-        f"<span>{units.si(row.params)}</span>",
-        f"<span>{units.si(row.macs)}</span>",
-        f"<span>{units.si(row.flops)}</span>",
-        f'<span class="share" style="--share:{row.flops_share:.1%}">{escape(units.percent(row.flops_share))}</span>',
-        f"<span>{units.size(row.activation_bytes) if row.activation_bytes else ''}</span>",
-        f"<span>{latency}</span>",
-        f'<span class="soft">{escape(shapes(row.output_shapes))}</span>',
-    ]
-    return f'<div class="row" style="--depth:{row.depth}">{"".join(cells)}</div>'
+def _row(row: TableRow, cells: str) -> str:
+    name = f'<span class="left" title="{escape(row.path)}">{escape(label(row))}</span>'
+    return f'<div class="row" style="--depth:{row.depth}">{name}{cells}</div>'
+
+
+def _cell(row: TableRow, column: Column, text: str) -> str:
+    share = SHARES[column.title](row) if column.title in SHARES else None
+    if share is None:
+        return f"<span{_left(column)}>{escape(text)}</span>"
+    return f'<span class="share" style="--share:{share:.1%}">{escape(text)}</span>'
+
+
+def _left(column: Column) -> str:
+    return "" if column.right else ' class="left soft"'
 
 
 def _ops(ops: list[OpTotal]) -> list[str]:
