@@ -133,6 +133,7 @@ class Watch:
             if rehearsal is not None and counted is not None:
                 with pausing(), apart():
                     rehearsal.run(counted)
+                rehearsal = None  # the step is to have the memory that it would have without us
             self._clock.wait()
             begin = self._clock.now()
             try:
