@@ -37,6 +37,20 @@ def test_a_measured_model_is_as_it_was(no_trace, measure, mode, train):
         MEASURES[measure](model, (torch.ones(4, 8),), train=train)
 
 
+FROM_A_SHAPE = MEASURES | {
+    "get_model_profile": lambda model, input_shape: flopsight.get_model_profile(model, input_shape, print_profile=False)
+}
+
+
+@pytest.mark.parametrize("measure", FROM_A_SHAPE)
+@pytest.mark.parametrize("model", [Net, lambda: Net().double(), nn.ReLU], ids=["float", "double", "no parameters"])
+def test_inputs_made_from_a_shape_do_not_move_the_generators(no_trace, measure, model):
+    model = model()
+
+    with no_trace(model):
+        FROM_A_SHAPE[measure](model, input_shape=(4, 8))
+
+
 @pytest.mark.parametrize("measure", MEASURES)
 def test_submodules_in_different_modes_keep_them(no_trace, measure):
     model = Net()

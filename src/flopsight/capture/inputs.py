@@ -132,7 +132,7 @@ def cut_off(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def random_input(model: nn.Module, shape: Sequence[int]) -> torch.Tensor:
-    """A random tensor of a shape, on the model's device and in its dtype."""
+    """A random tensor of a shape, on the model's device and in its dtype; nobody's random generator moves."""
     try:
         sizes = tuple(int(size) for size in shape)
     except (TypeError, ValueError):
@@ -140,9 +140,12 @@ def random_input(model: nn.Module, shape: Sequence[int]) -> torch.Tensor:
     if not sizes or min(sizes) < 0:
         raise InputError(f"input_shape must name at least one dimension, none negative, not {tuple(shape)!r}.")
     parameter = next((p for p in model.parameters() if p.is_floating_point()), None)
-    if parameter is None:
-        return torch.randn(sizes)
-    return torch.randn(sizes, device=parameter.device, dtype=torch.float32).to(parameter.dtype)
+    device = torch.get_default_device() if parameter is None else parameter.device
+    dtype = torch.get_default_dtype() if parameter is None else parameter.dtype
+    if device.type == "meta":
+        return torch.empty(sizes, device=device, dtype=dtype)
+    drawn = torch.randn(sizes, generator=torch.Generator("cpu"), device="cpu", dtype=torch.float32)
+    return drawn.to(device=device, dtype=dtype)  # drawn on the host: not every device has generators to spare
 
 
 def default_loss(output: Any) -> torch.Tensor:
