@@ -148,6 +148,7 @@ def test_a_scripts_own_excepthook_is_used(tmp_path):
         (["--steps", "6-2", "x.py"], "--steps is"),
         (["--per", "epoch", "x.py"], "it can be optimizer or forward"),
         (["-o", "p.html", "x.py"], "must end in .json"),
+        (["-o", "p.trace.json", "x.py"], "flopsight profile ... -o p.trace.json"),
         (["-f", "tre", "x.py"], "Did you mean 'tree'?"),
         (["--config", "none.json", "x.py"], "There is no settings file none.json"),
         ([], "Missing argument"),

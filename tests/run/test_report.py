@@ -73,6 +73,7 @@ def test_a_broken_budget_and_an_unknown_op_are_said(tmp_path):
     ("options", "said"),
     [
         ({"path": Path("p.txt")}, "must end in .json"),
+        ({"path": Path("p.trace.json")}, "flopsight profile ... -o p.trace.json"),
         ({"path": Path("p.json"), "formats": ("treee",)}, "'tree'"),
         ({"path": Path("p.json"), "formats": ("tree", "trace")}, "no timeline for a trace"),
         ({"path": Path("p.json"), "budgets": {"flps": "8G"}}, "Did you mean 'flops'"),

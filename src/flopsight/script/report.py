@@ -24,6 +24,7 @@ PAGE = "html"
 PAGE_SUFFIX = ".html"
 TIMELINE = "trace"
 """The one format that needs a timeline, which a window of somebody's steps does not have."""
+TIMELINE_SUFFIX = ".trace.json"
 BY_DEPTH = ("deepspeed", "aprofiler")
 """Formats that name a few modules at each depth."""
 
@@ -50,6 +51,11 @@ class Report:
         """Check what can be checked without a profile."""
         if self.path.suffix != ".json":
             raise InputError(f"-o {self.path} must end in .json; `flopsight show` makes pages and tables of it.")
+        if self.path.name.endswith(TIMELINE_SUFFIX):
+            raise InputError(
+                f"-o {self.path} asks for a timeline, which a script's step does not have. Name another .json file, or "
+                f"take a timeline of the model: flopsight profile ... -o {self.path.name}"
+            )
         for path in (self.path, *([] if self.text_file is None else [Path(self.text_file)])):
             _check_writable(path)
         limits(self.budgets)
