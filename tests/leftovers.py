@@ -38,6 +38,7 @@ def process_state() -> dict:
         "default dtype": torch.get_default_dtype(),
         "default device": torch.get_default_device(),
         "dispatch modes": torch._C._len_torch_dispatch_stack(),
+        "in a dispatch mode": torch.utils._python_dispatch.is_in_torch_dispatch_mode(),
         "function modes": torch._C._len_torch_function_stack(),
         "saved tensor hooks": torch._C._autograd._top_saved_tensors_default_hooks(True),
         "deterministic": torch.are_deterministic_algorithms_enabled(),

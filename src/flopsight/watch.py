@@ -40,7 +40,8 @@ class Watch:
         self.running = False
         self.ignored: Ignored | None = None
         self._given = Run(model)
-        self._clock = clock
+        self._given_clock = clock
+        self._clock = clock or Clock()
         self._stack = ExitStack()
         self._timer: Timer | None = None
         self._raised = ""
@@ -52,7 +53,7 @@ class Watch:
         self._reset()
         self.ignored = ignored
         device = self._given.device
-        self._clock = self._clock or clock_for(device)
+        self._clock = self._given_clock or clock_for(device)
         # On a device the host's marks would say when work is handed over, and slow a model that waits for the host.
         if device.type not in HOSTS:
             self._whole.append(NotSplit())
@@ -119,7 +120,6 @@ class Watch:
         return entering
 
     def _enter(self, call: Call, path: str, module: nn.Module, args: Any, kwargs: Any) -> Any:
-        assert self._clock is not None
         self._made = None
         if self._first is None:
             with internals.without_modes():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from threading import get_ident
 from time import perf_counter
 from typing import Any
 
@@ -13,23 +14,34 @@ import torch
 HOSTS = ("cpu", "meta")
 """Devices whose work is done when a call returns."""
 
-_paused = 0.0
+_pauses: dict[int, list[float]] = {}
+
+
+def _own_pauses() -> list[float]:
+    """The seconds that flopsight has taken on this thread, in a cell that stays the same."""
+    return _pauses.setdefault(get_ident(), [0.0])
+
+
+def time_of_this_thread() -> Callable[[], float]:
+    """A clock for what this thread does, which threads that work for it may read: it stands while flopsight has its say."""
+    pauses = _own_pauses()
+    return lambda: perf_counter() - pauses[0]
 
 
 def user_time() -> float:
-    """Seconds since some moment, without those that flopsight itself has taken."""
-    return perf_counter() - _paused
+    """Seconds since some moment, without those that flopsight has taken on this thread."""
+    return perf_counter() - _own_pauses()[0]
 
 
 @contextmanager
 def pausing() -> Iterator[None]:
-    """What happens inside does not happen for any clock: another profiler around us times the user, not us."""
-    global _paused  # noqa: PLW0603
-    begin = perf_counter()
+    """What happens inside does not happen for this thread's clocks: another profiler around us times the user, not us."""
+    now, pauses = time_of_this_thread(), _own_pauses()
+    begin = now()
     try:
         yield
     finally:
-        _paused += perf_counter() - begin
+        pauses[0] += now() - begin  # a pause within this one is part of it already
 
 
 Mark = Any
@@ -54,10 +66,11 @@ class Clock:
 
 
 def clock_for(device: torch.device) -> Clock:
-    """The clock for a model on a device."""
+    """The clock for a model on a device, to be read for what this thread does."""
+    now = time_of_this_thread()
     if device.type in HOSTS:
-        return Clock()
-    return Clock(wait=lambda: torch.accelerator.synchronize(device), mark=lambda: _event(device))
+        return Clock(now, mark=now)
+    return Clock(now, wait=lambda: torch.accelerator.synchronize(device), mark=lambda: _event(device))
 
 
 def _event(device: torch.device) -> torch.Event:

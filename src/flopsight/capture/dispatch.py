@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter as Tally
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from itertools import chain
 from typing import Any
 
@@ -12,7 +12,7 @@ import torch
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from ..caveats import Caveat
+from ..caveats import Caveat, Note
 from ..records import FORWARD, OPTIMIZER, RECOMPUTE, ModuleCall, OpRecord
 from . import internals
 from .entries import Entries
@@ -24,6 +24,14 @@ from .place import Place, Places
 from .scope import Call, eager, module_calls, wrapped
 from .sites import Site, Sites, sites_of
 
+SAVED_UNSEEN = Note(
+    "What is saved for backward was not seen: saved-tensor hooks are disabled here (torch.func does that). "
+    "Count outside that block to have it."
+)
+TAKEN_OFF = Note(
+    "Somebody's dispatch mode was left in another order than it was entered, and took the counter off with it: "
+    "what ran afterwards is not counted. Begin and end the count inside that mode's block, or outside it."
+)
 WORKING = frozenset(("pointwise", "reduction", "matrix", "other"))
 
 
@@ -71,25 +79,38 @@ class Counter(TorchDispatchMode):
 
     def __enter__(self) -> Counter:
         """Begin to watch. Entered again while an op runs, it looks inside that op."""
+        first = not self._depth
+        if first:
+            with ExitStack() as entered:
+                self._watch_all(entered)
+                self._stack = entered.pop_all()
         self._depth += 1
-        if self._depth == 1:
-            self.sites.on_root = self._meet
-            self._stack.enter_context(eager())
-            self._stack.enter_context(module_calls(self.watch))
-            self._stack.enter_context(optimizer_steps(self._begin_step, self._end_step))
-            self._stack.enter_context(wrapped(torch.cuda.CUDAGraph, "replay", self._replays))
-            if self.saved is not None:
-                self._stack.enter_context(self.saved.watching(self._saver))
-        super().__enter__()  # type: ignore[no-untyped-call]
+        # A step begins and ends wherever its loop says so: below the modes of that loop, which come and go meanwhile.
+        with internals.without_modes() if first and self._in_loop else nullcontext():
+            super().__enter__()  # type: ignore[no-untyped-call]
         return self
+
+    def _watch_all(self, entered: ExitStack) -> None:
+        entered.enter_context(eager())
+        entered.enter_context(module_calls(self.watch))
+        entered.enter_context(optimizer_steps(self._begin_step, self._end_step))
+        entered.enter_context(wrapped(torch.cuda.CUDAGraph, "replay", self._replays))
+        if self.saved is not None and internals.saved_hooks_allowed():
+            entered.enter_context(self.saved.watching(self._saver, below=self._in_loop))
+        elif self.saved is not None:
+            self.caveats.append(SAVED_UNSEEN)
+        self.sites.on_root = self._meet
 
     def __exit__(self, *problem: object) -> None:
         """Stop watching; everything is as it was."""
         try:
+            if not internals.bring_to_top(self):
+                self.caveats.append(TAKEN_OFF)
             super().__exit__(*problem)  # type: ignore[no-untyped-call]
         finally:
             self._depth -= 1
             if not self._depth:
+                internals.settle_mode_flags()
                 self.sites.on_root = None
                 self._stack.close()
                 if self.places is not None:
@@ -124,7 +145,7 @@ class Counter(TorchDispatchMode):
             before = self.live.current if self.live is not None else 0
             output = None
             try:
-                output = plain(module, *args, **kwargs)
+                output = (self._outermost(plain) if caller is self.sites.outside else plain)(module, *args, **kwargs)
             except BaseException as problem:
                 self._blame(problem, place)
                 raise
@@ -146,6 +167,18 @@ class Counter(TorchDispatchMode):
         if self.places is None:
             self.places = Places(self.sites, watched.__code__, in_loop=self._in_loop)
         return watched
+
+    def _outermost(self, plain: Call) -> Call:
+        """A call from outside the model; hooks that a loop has put over ours let us hear what it saves."""
+        saved = self.saved
+        if saved is None or not saved.covered or not internals.saved_hooks_allowed():
+            return plain
+
+        def heard(*args: Any, **kwargs: Any) -> Any:
+            with saved.on_top():
+                return plain(*args, **kwargs)
+
+        return heard
 
     def _meet(self, root: nn.Module) -> None:
         """A model that was not known before: its parameters and buffers are no memory that the run takes."""

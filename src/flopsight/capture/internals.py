@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from threading import Lock
 from types import MethodType
 from typing import Any
@@ -13,7 +13,15 @@ from typing import Any
 import torch
 from torch._C._autograd import DeviceType
 from torch._prims_common import suggest_memory_format
-from torch.utils._python_dispatch import _disable_current_modes, is_traceable_wrapper_subclass
+from torch.utils import _python_dispatch
+from torch.utils._python_dispatch import (
+    TorchDispatchMode,
+    _disable_current_modes,
+    _get_current_dispatch_mode,
+    _pop_mode,
+    _push_mode,
+    is_traceable_wrapper_subclass,
+)
 
 __all__ = ["DeviceType"]
 
@@ -34,8 +42,46 @@ is_wrapper_subclass: Callable[[object], bool] = is_traceable_wrapper_subclass
 attention_choice: Callable[..., int] = torch._fused_sdp_choice
 """Which kernel scaled_dot_product_attention would run on these tensors, as a number."""
 
+saved_hooks_allowed: Callable[[], bool] = torch._C._autograd._saved_tensors_hooks_is_enabled  # type: ignore[attr-defined]
+"""Whether saved tensors may have hooks right now; torch.func and `disable_saved_tensors_hooks` forbid it."""
+
 NO_SEQUENCE = 1 << 62
 """AccumulateGrad nodes carry a number above every real one."""
+
+
+def bring_to_top(mode: TorchDispatchMode) -> bool:
+    """Let a mode be the one that leaves next, wherever others left it; False where somebody has taken it off.
+
+    Whoever took it off meant to leave, so that their mode is the one on top now, and leaves in its stead.
+    """
+    if _get_current_dispatch_mode() is mode:
+        return True
+    above: list[TorchDispatchMode] = []
+    while dispatch_depth():
+        above.append(_pop_mode())
+        if above[-1] is mode:
+            break
+    found = bool(above) and above[-1] is mode
+    for other in reversed(above[:-1] if found else above):
+        _push_mode(other)
+    if found or not above:
+        _push_mode(mode)
+    return found
+
+
+_MODE_FLAGS = (
+    "_is_in_torch_dispatch_mode",
+    "_is_in_non_infra_torch_dispatch_mode",
+    "_is_in_any_mode_without_ignore_compile_internals",
+)
+
+
+def settle_mode_flags() -> None:
+    """Torch notes beside its stack whether any mode is on; those who leave in another order than they came confuse it."""
+    if not dispatch_depth():
+        for name in _MODE_FLAGS:
+            if hasattr(_python_dispatch, name):
+                setattr(_python_dispatch, name, False)
 
 
 _STRIDED = torch.strided
@@ -99,6 +145,21 @@ def popped_saved_hooks() -> Iterator[None]:
         yield
     finally:
         torch._C._autograd._push_saved_tensors_default_hooks(*hooks)
+
+
+@contextmanager
+def saved_hooks(pack: Callable[..., Any], unpack: Callable[..., Any], *, below: bool = False) -> Iterator[None]:
+    """Saved-tensor hooks, on top of others or below them; they go from wherever the others, coming and going, left them."""
+    with without_saved_hooks() if below else nullcontext():
+        torch._C._autograd._push_saved_tensors_default_hooks(pack, unpack)
+    try:
+        yield
+    finally:
+        with ExitStack() as above:
+            while (top := top_saved_hooks()) is not None and top[0] is not pack:
+                above.enter_context(popped_saved_hooks())
+            if top is not None:
+                torch._C._autograd._pop_saved_tensors_default_hooks()
 
 
 _MODES = torch._C.DispatchKeySet(torch._C.DispatchKey.Python).add(torch._C.DispatchKey.PythonTLSSnapshot)

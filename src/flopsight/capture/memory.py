@@ -12,7 +12,6 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.autograd.graph import saved_tensors_hooks
 
 from . import internals
 from .metas import flat
@@ -37,6 +36,8 @@ class Saved:
         self._live = live
         self._excluded = list(exclude)
         """What is left out as soon as anything is saved at all; without gradients nothing is."""
+        self._here: Any = None
+        self._ours: list[Any] = []
 
     @property
     def bytes(self) -> Counter[Site]:
@@ -106,15 +107,31 @@ class Saved:
             self._changed = True
 
     @contextmanager
-    def watching(self, here: Any) -> Iterator[None]:
+    def watching(self, here: Any, *, below: bool = False) -> Iterator[None]:
         """Note what is saved inside the block; `here()` gives the row, or None while nothing should be noted.
 
-        Torch asks only the innermost hooks, so those of somebody around us are asked by ours.
+        `below` is for blocks that end in another order than those of the people around us.
         """
-        theirs = internals.top_saved_hooks()
+        self._here = here
+        try:
+            with self.on_top(below=below):
+                yield
+        finally:
+            self._excluded = []
+
+    @property
+    def covered(self) -> bool:
+        """Whether somebody's hooks lie over ours: torch asks only the topmost. A checkpoint's keep nothing."""
+        top = internals.top_saved_hooks()
+        return top is not None and top[0] not in self._ours and not internals.in_checkpoint()
+
+    @contextmanager
+    def on_top(self, *, below: bool = False) -> Iterator[None]:
+        """Be asked what is saved inside the block, and ask those whom we cover."""
+        theirs = None if below else internals.top_saved_hooks()
 
         def pack(tensor: torch.Tensor) -> Any:
-            site = here()
+            site = self._here()
             if site is not None and internals.has_storage(tensor):
                 self.note(tensor, site)
             if theirs is not None:
@@ -122,11 +139,12 @@ class Saved:
             # A graph that holds its own output would never be freed unless its backward runs.
             return tensor if tensor.is_leaf else internals.detached(tensor)
 
+        self._ours.append(pack)
         try:
-            with _beside_torch_func(pack), saved_tensors_hooks(pack, _same if theirs is None else theirs[1]):
+            with _beside_torch_func(pack), internals.saved_hooks(pack, _same if theirs is None else theirs[1], below=below):
                 yield
         finally:
-            self._excluded = []
+            self._ours.remove(pack)
 
 
 def _same(tensor: torch.Tensor) -> torch.Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from typing import Any
 
 import torch
@@ -48,14 +49,12 @@ class MetaCounter(Counter):
         self._memo: dict[Any, Any] = {}
         self._joined: dict[int, tuple[torch.UntypedStorage, Tensor]] = {}
 
-    def __enter__(self) -> MetaCounter:
+    def _watch_all(self, entered: ExitStack) -> None:
         """Begin to watch; the model runs as it would on the target device."""
-        if not self._depth:
-            self._stack.enter_context(attention_as_on(self._target))
-            device = torch.empty(0, device=self._target).device
-            self._stack.enter_context(Disguise(device, lambda tensor: shadow.value_of(self._on_meta(tensor))))
-        super().__enter__()
-        return self
+        entered.enter_context(attention_as_on(self._target))
+        device = torch.empty(0, device=self._target).device
+        entered.enter_context(Disguise(device, lambda tensor: shadow.value_of(self._on_meta(tensor))))
+        super()._watch_all(entered)
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Note an op, unless it moves a tensor to the device where its original is already."""
