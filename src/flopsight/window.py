@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, suppress
 from dataclasses import replace
+from operator import index
+from typing import Any
 
 import torch
 from torch import nn
@@ -29,7 +31,8 @@ from .caveats import (
     ShapesChanged,
     Window,
 )
-from .errors import InputError, StateError
+from .config import parse_steps
+from .errors import ConfigError, InputError, StateError
 from .session import Recording
 from .timedsteps import TimedStep, each_model, timing_of, work_of
 from .timings import middle
@@ -64,9 +67,7 @@ class StepWindow:
         """
         if not isinstance(model, nn.Module | Sites):
             raise InputError(f"The model must be a torch.nn.Module, not {type(model).__name__}.")
-        self.steps = tuple(steps)
-        if not self.steps or list(self.steps) != list(range(self.steps[0], self.steps[-1] + 1)) or self.steps[0] < 0:
-            raise InputError(f"steps must be consecutive and not negative, like range(2, 7), not {list(self.steps)}.")
+        self.steps = checked_steps(steps)
         self.sites = model if isinstance(model, Sites) else Sites(Run(model).plain_model)
         self.optimizers = [] if optimizer is None else [optimizer]
         self.current = current
@@ -297,4 +298,40 @@ def step_profiler(
     >>> prof.profile.macs
     64
     """
+    check_optimizer(optimizer)
     return StepWindow(model, optimizer, steps)
+
+
+def checked_steps(steps: Any) -> tuple[int, ...]:
+    """The numbers of a window's steps; refuses what is none."""
+    try:
+        found = tuple(map(index, steps))
+    except TypeError:
+        found = ()
+    if not found or found[0] < 0 or found != tuple(range(found[0], found[0] + len(found))):
+        raise InputError(
+            f"steps must be whole numbers, consecutive and not negative, like range(2, 7) or [5], "
+            f"not {found or steps!r}.{_perhaps(steps)}"
+        )
+    return found
+
+
+def _perhaps(steps: Any) -> str:
+    """What a first and a last step, as a settings file has them, would be here."""
+    try:
+        first, last = parse_steps(steps)
+    except ConfigError:
+        return ""
+    return f" Did you mean steps=range({first}, {last + 1})?"
+
+
+def check_optimizer(optimizer: Any) -> None:
+    """Refuse what takes no steps; a framework's optimizer need not be one of torch's."""
+    if optimizer is None or (hasattr(optimizer, "step") and hasattr(optimizer, "param_groups")):
+        return
+    meant = ""
+    if isinstance(optimizer, range | list | tuple):
+        with suppress(InputError):
+            checked_steps(optimizer)
+            meant = f" Did you mean steps={optimizer!r}?"
+    raise InputError(f"optimizer must be a torch.optim.Optimizer, not {type(optimizer).__name__}.{meant}")

@@ -331,7 +331,48 @@ def test_memory_of_the_counted_step_is_that_of_the_same_step_alone():
     assert prof.profile.at_peak["gradients"] == alone.at_peak["gradients"]
 
 
-@pytest.mark.parametrize("steps", [[], [3, 5], [-1, 0], [4, 3]])
-def test_a_window_that_is_none_is_refused(steps):
-    with pytest.raises(InputError, match="consecutive and not negative"):
+NO_WINDOWS = {
+    "empty": (range(0), "not range(0, 0)."),
+    "with a gap": ([3, 4, 6], "not (3, 4, 6)."),
+    "negative": ([-1, 0], "not (-1, 0)."),
+    "backwards": ([4, 3], "not (4, 3)."),
+    "no whole numbers": ([1.0, 2.0], "not [1.0, 2.0]."),
+    "nothing": (None, "not None."),
+    "a number": (3, "not 3. Did you mean steps=range(3, 4)?"),
+    "text": ("2-6", "not '2-6'. Did you mean steps=range(2, 7)?"),
+    "a first and a last": ([2, 6], "not (2, 6). Did you mean steps=range(2, 7)?"),
+}
+
+
+@pytest.mark.parametrize("case", NO_WINDOWS)
+def test_a_window_that_is_none_is_refused_and_says_what_steps_may_be(case):
+    steps, said = NO_WINDOWS[case]
+
+    with pytest.raises(InputError, match="consecutive and not negative") as refused:
         flopsight.step_profiler(nn.Linear(2, 2), steps=steps)
+
+    assert str(refused.value).endswith(said)
+
+
+@pytest.mark.parametrize("steps", [range(2, 4), [2, 3], (2, 3), iter([2, 3]), torch.tensor([2, 3]), {2: "a", 3: "b"}])
+def test_steps_are_any_whole_numbers_in_a_row(steps):
+    assert flopsight.step_profiler(nn.Linear(2, 2), steps=steps).steps == (2, 3)
+
+
+NO_OPTIMIZERS = {
+    "steps": (range(2, 7), "not range. Did you mean steps=range(2, 7)?"),
+    "steps as a list": ([2, 3], "not list. Did you mean steps=[2, 3]?"),
+    "parameters": (nn.Linear(2, 2).parameters(), "not generator."),
+    "a list of parameters": (list(nn.Linear(2, 2).parameters()), "not list."),
+    "a number": (3, "not int."),
+}
+
+
+@pytest.mark.parametrize("case", NO_OPTIMIZERS)
+def test_what_takes_no_steps_is_refused_as_an_optimizer(case):
+    optimizer, said = NO_OPTIMIZERS[case]
+
+    with pytest.raises(InputError, match="optimizer must be a torch.optim.Optimizer") as refused:
+        flopsight.step_profiler(nn.Linear(2, 2), optimizer)
+
+    assert str(refused.value).endswith(said)

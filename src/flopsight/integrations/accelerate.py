@@ -19,6 +19,7 @@ from torch import nn
 from ..distributed.topology import world_of
 from ..records import PHASES
 from ..tree import Profile
+from ..window import check_optimizer
 from .follower import Follower
 
 
@@ -65,6 +66,7 @@ def step_profiler(
     phases: Sequence[str] = PHASES,
 ) -> AcceleratedSteps:
     """Profile a window of optimizer steps of a model that `accelerator.prepare` returned."""
+    check_optimizer(optimizer)
     follower = Follower(steps, save_to, phases)
     follower.begin(
         accelerator.unwrap_model(model), optimizer, world=world_of([model]), main=accelerator.is_main_process

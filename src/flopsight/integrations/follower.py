@@ -15,7 +15,7 @@ from ..config import parse_phases
 from ..errors import StateError
 from ..records import PHASES
 from ..tree import Profile, World
-from ..window import StepWindow
+from ..window import StepWindow, checked_steps
 from .trackers import scalars
 
 ALONE = World()
@@ -30,7 +30,7 @@ class Follower:
         save_to: str | Path | None = None,
         phases: Sequence[str] = PHASES,
     ) -> None:
-        self.steps = tuple(steps)
+        self.steps = checked_steps(steps)
         self.save_to = save_to
         self.phases = parse_phases(phases)
         self.profile: Profile | None = None
