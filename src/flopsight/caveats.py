@@ -56,6 +56,20 @@ class DirectForward(Caveat):
 
 
 @dataclass(frozen=True)
+class OtherThreads(Caveat):
+    """Modules that the model called on threads of its own only."""
+
+    modules: tuple[str, ...]
+
+    def __str__(self) -> str:
+        """That their work is missing."""
+        return (
+            f"Not counted: {', '.join(self.modules)} ran on other threads than the one that called the model, and only "
+            f"that one is watched. Call them on one thread to count them."
+        )
+
+
+@dataclass(frozen=True)
 class Scripted(Caveat):
     """TorchScript modules, whose submodules run inside an interpreter."""
 

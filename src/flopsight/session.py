@@ -25,7 +25,7 @@ from .capture.scope import unseen
 from .capture.sites import Sites, sites_of
 from .capture.state import kept_inputs, kept_model, kept_rng, kept_training_state
 from .capture.twin import NoTwinError, twin_of
-from .caveats import Caveat, DirectForward, NoTwin, PutBack, Raised, Scripted, TwinWithoutAutocast
+from .caveats import Caveat, DirectForward, NoTwin, OtherThreads, PutBack, Raised, Scripted, TwinWithoutAutocast
 from .errors import InputError, StateError
 from .formulas import known
 from .hardware.detect import cpu_name, detect
@@ -151,9 +151,12 @@ class Recording:
     def _finished(self) -> tuple[Profile, Observed]:
         if self._counter is None:
             raise StateError("Nothing was recorded yet: run the model inside `with flopsight.recording() as r:` first.")
-        if self._made is None:
-            self._made = finished(self._counter, self._options)
-        return self._made
+        if self._made is not None:
+            return self._made
+        made = finished(self._counter, self._options)
+        if not self._counter.running:  # what is asked for in between is not the end of it
+            self._made = made
+        return made
 
 
 def finished(counter: Counter, options: Options) -> tuple[Profile, Observed]:
@@ -177,6 +180,8 @@ def finished(counter: Counter, options: Options) -> tuple[Profile, Observed]:
     doubts: list[Caveat] = [*caveats, *counter.caveats]
     if counter.direct_forwards:
         doubts.append(DirectForward(tuple(sorted(counter.direct_forwards))))
+    if counter.missed:
+        doubts.append(OtherThreads(counter.missed))
     scripted = scripted_rows(counter.sites)
     if scripted:
         doubts.append(Scripted(scripted))

@@ -20,13 +20,16 @@ from .capture.clock import HOSTS, Clock, clock_for, pausing
 from .capture.dispatch import Counter
 from .capture.inputs import Run
 from .capture.metas import with_tensors
+from .capture.phases import ModelCall, model_call
 from .capture.rehearsal import Rehearsal
 from .capture.scope import Call, module_calls, unpatched, unpatched_if_alone
+from .capture.sites import Site
 from .capture.timing import Timer
 from .capture.twin import NoTwinError, make_twin, on_meta
 from .caveats import Caveat, CompiledWhole, CountedLive, Note, NotSplit, TwinWithoutAutocast
 from .errors import InputError, StateError
 from .session import Ignored, Options, apart, finished, make_counter
+from .timedsteps import each_model
 from .tree import Profile, Stat, Timing
 
 
@@ -96,6 +99,7 @@ class Watch:
         self._entered = False
         self._seconds = 0.0
         self._first: Run | None = None
+        self._calls: list[ModelCall] = []
         self._made: Profile | None = None
 
     # -- while the loop runs
@@ -109,7 +113,7 @@ class Watch:
                 return call(module, *args, **kwargs)
             self._entered = True
             try:
-                return self._enter(call, site.path, module, args, kwargs)
+                return self._enter(call, site, module, args, kwargs)
             except BaseException as problem:
                 self._raised = type(problem).__name__
                 self.stop()
@@ -119,15 +123,16 @@ class Watch:
 
         return entering
 
-    def _enter(self, call: Call, path: str, module: nn.Module, args: Any, kwargs: Any) -> Any:
+    def _enter(self, call: Call, site: Site, module: nn.Module, args: Any, kwargs: Any) -> Any:
         self._made = None
+        self._calls.append(model_call(site, Run(self.model, args, kwargs)))
         if self._first is None:
             with internals.without_modes():
                 self._first = Run(self.model, with_tensors(args, _stand_in), with_tensors(kwargs, _stand_in))
         with pausing():
             # made before the count, so that nothing but the rehearsal comes between the count and the call
-            rehearsal = Rehearsal(self.model, path, args, kwargs) if self._rehearses else None
-            counted = self._count_on_twin(path, args, kwargs)
+            rehearsal = Rehearsal(self.model, site.path, args, kwargs) if self._rehearses else None
+            counted = self._count_on_twin(site.path, args, kwargs)
         # Stepping aside and back is not the call's time: every class of modules in the process hears of it.
         with self._aside() if counted is not None else nullcontext():
             if rehearsal is not None and counted is not None:
@@ -208,8 +213,13 @@ class Watch:
         if self._made is None:
             latencies = {"": self._seconds} if self._whole else self._timer.sums()
             result, _ = finished(self._seen, Options(run=self._first, ignored=self.ignored, latencies=latencies))
-            timing = Timing(forward=Stat((self._seconds,)))
-            self._made = replace(result, timing=timing, caveats=(*result.caveats, *self._doubts()))
+            self._made = replace(
+                result,
+                timing=Timing(forward=Stat((self._seconds,))),
+                batch_size=each_model(self._calls, "samples"),
+                tokens=each_model(self._calls, "tokens"),
+                caveats=(*result.caveats, *self._doubts()),
+            )
         return self._made
 
     def _doubts(self) -> list[Caveat]:

@@ -150,3 +150,21 @@ def test_after_a_model_that_raised_a_good_one_counts_as_ever():
     assert (good.get_total_flops(), good.profile.root.calls) == (FLOPS, 1)
     assert bad.get_total_macs() == UP  # what ran before it raised can be asked for
     assert any("Trouble" in str(doubt) for doubt in bad.profile.caveats)
+
+
+def test_several_forwards_take_several_batches():
+    prof = profiled(Net(), times=3)
+
+    assert prof.profile.batch_size == 3 * ROWS
+    assert prof.profile.throughput == pytest.approx(3 * ROWS / prof.get_total_duration())
+
+
+def test_parts_that_are_called_one_after_the_other_take_one_batch():
+    model = nn.Sequential(nn.Linear(WIDE, WIDE), nn.Linear(WIDE, OUT))
+    prof = FlopsProfiler(model)
+
+    prof.start_profile()
+    model[1](model[0](X))
+    prof.stop_profile()
+
+    assert prof.profile.batch_size == ROWS

@@ -10,6 +10,7 @@ import flopsight
 from flopsight.capture import sdpa
 from flopsight.capture.sdpa import attention_as_on
 from flopsight.capture.timing import Timer
+from flopsight.caveats import OtherThreads
 
 X = torch.ones(4, 8)
 
@@ -216,3 +217,34 @@ def test_a_watcher_that_comes_on_another_thread_does_not_take_over_a_timer():
         calls(X)
 
     assert timer.sums() == {"": 2.0, "parts.a": 1.0, "parts.a.0": 1.0, "parts.b": 1.0, "parts.b.0": 1.0}
+
+
+class Parallel(nn.Module):
+    """Calls its layers on threads of its own, and one of them also on the thread that it is called on."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(8, 8) for _ in range(3))
+
+    def forward(self, x):
+        together(*(lambda layer=layer: layer(x) for layer in self.layers))
+        return self.layers[0](x)
+
+
+@pytest.mark.parametrize("on", ["real", "meta"])
+def test_modules_that_a_model_calls_on_threads_of_its_own_are_named(on):
+    profile = flopsight.count(Parallel(), (X,), on=on)
+
+    (doubt,) = profile.caveats
+    assert isinstance(doubt, OtherThreads)
+    assert doubt.modules == ("layers.1", "layers.2")
+    assert profile.macs == 4 * 8 * 8
+
+
+def test_a_model_that_another_thread_runs_meanwhile_is_none_of_ours():
+    model = nn.Sequential(Meets(threading.Barrier(2), 8))
+    doubts = []
+
+    together(lambda: model(X), lambda: doubts.extend(flopsight.count(model, (X,)).caveats))
+
+    assert not doubts

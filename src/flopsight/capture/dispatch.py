@@ -53,6 +53,7 @@ class Counter(TorchDispatchMode):
         self.sites = sites_of(model)
         self.places: Places | None = None
         self.direct_forwards: set[str] = set()
+        self._elsewhere: set[Site] = set()
         self.saved = saved
         self.live = live
         self.grown: Tally[Site] = Tally()
@@ -115,6 +116,7 @@ class Counter(TorchDispatchMode):
                 self._stack.close()
                 if self.places is not None:
                     self.direct_forwards |= self.places.direct_forwards
+                    self._elsewhere |= self.places.elsewhere
                     self.places = None
 
     def _begin_step(self, optimizer: torch.optim.Optimizer) -> None:
@@ -135,6 +137,8 @@ class Counter(TorchDispatchMode):
         def watched(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
             place = self.places.here() if self.places is not None else None
             if place is None:
+                if self.places is not None:
+                    self.places.pass_by(module)
                 return plain(module, *args, **kwargs)
             caller, direct, task = place.site, place.direct, place.task
             site = self.sites.find(module, direct[0] if direct else caller)
@@ -333,6 +337,7 @@ class Counter(TorchDispatchMode):
         if self.saved is not None and other.saved is not None:
             self.saved.add({rows.setdefault(site.path, site): size for site, size in other.saved.bytes.items()})
         self.direct_forwards |= other.direct_forwards
+        self._elsewhere |= other._elsewhere
         self.caveats += [caveat for caveat in other.caveats if caveat not in self.caveats]
 
     def records(self) -> Iterator[OpRecord]:
@@ -346,6 +351,17 @@ class Counter(TorchDispatchMode):
             if info.kind == "view" and info.calls:
                 found[info.name] += info.calls
         return dict(found)
+
+    @property
+    def running(self) -> bool:
+        """Whether it still watches."""
+        return self._depth > 0
+
+    @property
+    def missed(self) -> tuple[str, ...]:
+        """Rows that the model called on other threads, and never on the one that is watched."""
+        called = {site.path for site in self._calls}
+        return tuple(sorted({site.path for site in self._elsewhere} - called))
 
     def module_calls(self) -> Iterator[ModuleCall]:
         """What went in and out of every module that was called."""

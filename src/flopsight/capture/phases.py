@@ -111,7 +111,7 @@ class PhaseMarks:
             site = sites.find(run.plain_model, outside)
             if site is outside:
                 return plain(module, *args, **kwargs)
-            self.calls.append(_call(site, run))
+            self.calls.append(model_call(site, run))
             with unpatched() if run.compiled else nullcontext():
                 return forward(module, *args, **kwargs)
 
@@ -130,7 +130,8 @@ class PhaseMarks:
             self.spans.append(("optimizer", self._updating, self._clock.mark()))
 
 
-def _call(site: Site, run: Run) -> ModelCall:
+def model_call(site: Site, run: Run) -> ModelCall:
+    """What a call of a model was like."""
     return ModelCall(
         site=site,
         shapes=tuple(map(raw, run.tensors)),

@@ -55,6 +55,8 @@ class Places:
         self.sites = sites
         self.optimizing = False
         self.direct_forwards: set[str] = set()
+        self.elsewhere: set[Site] = set()
+        """Rows that were called on other threads while the model ran."""
         self._boundary = boundary
         self._owner = threading.get_ident()
         self._places = {self._owner: Place(sites.outside)}
@@ -71,6 +73,12 @@ class Places:
         if place is None and internals.graph_task() != -1 and (dispatching or internals.dispatch_depth()):
             place = self._places[thread] = Place(self.sites.outside)
         return place
+
+    def pass_by(self, module: nn.Module) -> None:
+        """A module is called on a thread that is not watched; it may be the model that has it called there."""
+        row = self.sites.row(module)
+        if row is not None and self._places[self._owner].site is not self.sites.outside:
+            self.elsewhere.add(row)
 
     def where(self, place: Place) -> tuple[Site, str]:
         """The row and the phase that an op belongs to."""
