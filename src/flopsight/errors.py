@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+from numbers import Integral
+from typing import Any
 
 
 class FlopsightError(Exception):
@@ -40,3 +42,9 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     """` Did you mean 'x'?` for the nearest known name, or nothing."""
     near = get_close_matches(name, list(known), n=1)
     return f" Did you mean {near[0]!r}?" if near else ""
+
+
+def whole_number(name: str, value: Any, least: int, otherwise: str = "") -> None:
+    """Refuse an argument that is no whole number, or too small; `otherwise` says what else it may be."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < least:
+        raise InputError(f"{name} must be a whole number, {least} or more{otherwise}, not {value!r}.")

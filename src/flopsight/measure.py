@@ -18,7 +18,7 @@ from .capture.latency import measure_latency
 from .capture.timeline import timeline_of
 from .capture.timing import forget
 from .caveats import Note
-from .errors import CheckFailed, InputError
+from .errors import CheckFailed, InputError, whole_number
 from .session import Ignored, Recording, attach, counted, kept
 from .timings import TIME_BUDGET
 from .tree import Profile
@@ -172,12 +172,6 @@ def placed(run: Run, on: str) -> Iterator[Run]:
         return
     with kept(replace(run, optimizer=None)):
         yield copy_of(run)
-
-
-def whole_number(name: str, value: Any, least: int) -> None:
-    """Refuse an argument that is no whole number, or too small."""
-    if not isinstance(value, int) or value < least:
-        raise InputError(f"{name} must be a whole number, {least} or more, not {value!r}.")
 
 
 def checked(result: Profile) -> Profile:

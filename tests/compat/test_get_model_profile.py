@@ -195,6 +195,18 @@ def test_bad_arguments_are_refused_in_one_sentence(options, words):
         quiet(Net(), **options)
 
 
+BAD_PAGES = {
+    "module_depth": ["x", 1.5, -2, True],
+    "top_modules": ["x", 1.5, -1, True],
+}
+
+
+@pytest.mark.parametrize(("name", "value"), [(name, value) for name, values in BAD_PAGES.items() for value in values])
+def test_a_page_that_cannot_be_printed_is_refused_before_the_model_runs(name, value):
+    with pytest.raises(InputError, match=f"{name} must be a whole number, 0 or more.*, not {value!r}"):
+        get_model_profile(Raises(), args=[X], **{name: value})
+
+
 def test_what_is_no_module_is_refused():
     with pytest.raises(InputError, match="must be a torch.nn.Module, not function"):
         quiet(lambda x: x, args=[X])

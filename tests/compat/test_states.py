@@ -6,7 +6,7 @@ from torch import nn
 from toys import MACS, OUT, ROWS, UP, Net
 
 from flopsight import FlopsProfiler
-from flopsight.errors import StateError
+from flopsight.errors import InputError, StateError
 
 ASKS = ["get_total_flops", "get_total_macs", "get_total_params", "get_total_duration", "print_model_profile"]
 
@@ -20,6 +20,18 @@ def test_asking_before_anything_was_profiled_is_one_clear_error(kind, ask):
         prepare()
         with pytest.raises(StateError, match=r"call start_profile\(\), run the model, then ask"):
             getattr(prof, ask)()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("page", ["print_model_profile", "print_model_aggregated_profile"])
+@pytest.mark.parametrize("value", ["x", -2])
+def test_a_depth_or_a_number_of_modules_that_is_none_is_refused(kind, page, value):
+    prof = profiled(Net(), kind)
+
+    with pytest.raises(InputError, match=f"module_depth must be a whole number.*, not {value!r}"):
+        getattr(prof, page)(module_depth=value)
+    with pytest.raises(InputError, match=f"top_modules must be a whole number.*, not {value!r}"):
+        getattr(prof, page)(top_modules=value)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -64,7 +64,7 @@ def test_another_place_to_count_than_real_or_meta_is_refused(place):
 @pytest.mark.parametrize(
     ("name", "value"),
     [("repeats", 0), ("repeats", -3), ("repeats", 1.5), ("repeats", "3"), ("warmup", -1), ("warmup", None),
-     ("batch_size", 0), ("batch_size", -1), ("batch_size", "4")],
+     ("batch_size", 0), ("batch_size", -1), ("batch_size", "4"), ("batch_size", True), ("repeats", True)],
 )  # fmt: skip
 def test_numbers_out_of_range_are_refused_by_name(name, value):
     refused(rf"{name} must be a whole number.*{value!r}", Net(), (rows(),), measure=flopsight.profile, **{name: value})

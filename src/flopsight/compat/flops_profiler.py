@@ -15,6 +15,7 @@ from .. import units
 from ..capture.inputs import make_run
 from ..errors import InputError
 from ..measure import profiled
+from ..render import check as check_format
 from ..tree import Profile
 from ..watch import Watch
 from .engine import with_engine
@@ -47,6 +48,7 @@ def get_model_profile(
     run = make_run(model, args, kwargs, input_shape, method=method)
     if mode == "generate" and not callable(getattr(model, "generate", None)):
         raise InputError(f"mode='generate' needs a model with a generate() method; {type(model).__name__} has none.")
+    check_page(module_depth, top_modules)
     flags = [(module, module.training) for module in model.modules()]
     try:
         model.eval()
@@ -150,6 +152,7 @@ class FlopsProfiler:
 
     def print_model_aggregated_profile(self, module_depth: int = -1, top_modules: int = 1) -> None:
         """Print the top modules at every depth."""
+        check_page(module_depth, top_modules)
         depth = None if module_depth < 0 else module_depth
         write("\n".join(self._aggregated(depth, top_modules)) + "\n")
 
@@ -157,6 +160,11 @@ class FlopsProfiler:
         from ..render.deepspeed import aggregated
 
         return aggregated(self.profile, depth=depth, top_modules=top_modules)
+
+
+def check_page(module_depth: int, top_modules: int) -> None:
+    """Refuse what cannot be printed: the pages of all the seeds take the same two numbers."""
+    check_format("deepspeed", module_depth=module_depth, top_modules=top_modules)
 
 
 def write(text: str, output_file: str | Path | None = None) -> None:

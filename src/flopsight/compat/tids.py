@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ..tree import Profile
-from .flops_profiler import FlopsProfiler, write
+from .flops_profiler import FlopsProfiler, check_page, write
 
 
 class TIDSProfile(str):
@@ -31,9 +31,10 @@ class TIDSProfiler(FlopsProfiler):
         self,
         profile_step: int = 1,  # noqa: ARG002
         module_depth: int = -1,
-        top_modules: int = 1,  # noqa: ARG002
+        top_modules: int = 1,
         detailed: bool = True,
         output_file: str | Path | None = None,
     ) -> None:
         """Print the module tree with shapes; without `detailed`, its first level only."""
+        check_page(module_depth, top_modules)
         write(self.profile.render("tids", module_depth=module_depth if detailed else 1), output_file)

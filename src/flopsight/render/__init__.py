@@ -7,7 +7,7 @@ from importlib import import_module
 from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Any
 
-from ..errors import InputError, did_you_mean
+from ..errors import InputError, did_you_mean, whole_number
 from ..tree import Profile
 
 if TYPE_CHECKING:
@@ -26,6 +26,9 @@ RENDERERS = {
     "trace": "render.trace:render",
 }
 """Where the function lives that draws a format: it takes the profile, then options by name, and returns text."""
+DEPTHS = ("depth", "module_depth")
+DEEPEST = -1
+"""The seeds' way to say: down to the deepest."""
 
 
 def render(profile: Profile, format: str = "tree", **options: Any) -> str:
@@ -37,7 +40,7 @@ def render(profile: Profile, format: str = "tree", **options: Any) -> str:
 
 
 def check(format: str, **options: Any) -> None:
-    """Refuse a format, or an option of it, that there is not: before any work is done."""
+    """Refuse a format, an option that it does not have, or a number that it cannot be: before any work is done."""
     _checked(format, _renderer(format), options)
 
 
@@ -62,9 +65,10 @@ def _renderer(format: str) -> Callable[..., Any]:
 def _checked(format: str, draw: Callable[..., Any], options: dict[str, Any]) -> dict[str, Any]:
     """The options that were given, under our names; refuses those that the format does not have."""
     given = {name: value for name, value in options.items() if value is not None}
+    _check_numbers(given)
     if "module_depth" in given:
         given["depth"] = given.pop("module_depth")
-    if given.get("depth") == -1:  # the seeds' way to say: down to the deepest
+    if given.get("depth") == DEEPEST:
         del given["depth"]
     known = [name for name, option in signature(draw).parameters.items() if option.kind is Parameter.KEYWORD_ONLY]
     for name in given:
@@ -72,3 +76,11 @@ def _checked(format: str, draw: Callable[..., Any], options: dict[str, Any]) -> 
             takes = f"It takes {', '.join(known)}." if known else "It takes none."
             raise InputError(f"The format {format} has no option {name!r}.{did_you_mean(name, known)} {takes}")
     return given
+
+
+def _check_numbers(given: dict[str, Any]) -> None:
+    for name in DEPTHS:
+        if given.get(name, DEEPEST) != DEEPEST:
+            whole_number(name, given[name], 0, f" or {DEEPEST} for the deepest")
+    if "top_modules" in given:
+        whole_number("top_modules", given["top_modules"], 0)
