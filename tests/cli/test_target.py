@@ -149,6 +149,17 @@ def test_a_device_that_is_not_here_is_named():
         load_target("net.py:with_input", device="nonsense")
 
 
+@pytest.mark.parametrize("device", ["vulkan", "privateuseone"])
+def test_a_device_that_torch_is_built_without_is_one_short_sentence(device):
+    """Neither is in any torch that pip installs; of the first, torch would name every backend that it has."""
+    with pytest.raises(InputError) as problem:
+        load_target("net.py:with_input", device=device)
+
+    assert str(problem.value) == (
+        f"There is no device {device!r} here: this torch is built without it. See `flopsight device`."
+    )
+
+
 def test_an_integer_dtype_for_a_model_is_refused():
     with pytest.raises(InputError, match="A model cannot be int64"):
         load_target("net.py:with_input", dtype="int64")

@@ -156,6 +156,13 @@ def test_a_device_that_this_torch_cannot_use_is_named_in_the_error():
         detect("cuda:99")
 
 
+def test_a_machine_without_an_apple_gpu_says_so(monkeypatch):
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
+
+    with pytest.raises(InputError, match=r"cannot use mps: there is no Apple GPU here.*`flopsight device cpu`"):
+        detect("mps")
+
+
 def test_the_report_shows_peaks_with_grades_and_full_citations(card):
     card("NVIDIA L4", 58, 22 * GIB)
 

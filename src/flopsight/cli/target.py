@@ -172,8 +172,9 @@ def _check_device(device: str) -> None:
 
     try:
         torch.empty(0, device=device)
-    except (RuntimeError, AssertionError, NotImplementedError) as problem:
-        said = str(problem).splitlines()[0]
+    except (RuntimeError, AssertionError, ImportError) as problem:
+        lacking = isinstance(problem, NotImplementedError | ImportError)  # torch then names every backend that it has
+        said = "this torch is built without it" if lacking else str(problem).splitlines()[0]
         raise InputError(f"There is no device {device!r} here: {said.rstrip('.')}. See `flopsight device`.") from None
 
 

@@ -106,18 +106,24 @@ def _place(torch: Any, device: Any) -> Any:
 
 def _properties(torch: Any, place: Any) -> tuple[str, int | None, int | None]:
     """Name, compute units and bytes of memory, as the backend tells them."""
-    if place.type == "mps":
-        return torch.backends.mps.get_name(), torch.backends.mps.get_core_count(), None
     try:
+        if place.type == "mps":
+            return _apple(torch)
         backend = torch.get_device_module(place.type)
         index = place.index if place.index is not None else backend.current_device()
         facts = backend.get_device_properties(index)
-    except (AssertionError, AttributeError, RuntimeError) as problem:
+    except (AssertionError, AttributeError, ImportError, RuntimeError) as problem:
         raise InputError(
             f"This torch ({torch.__version__}) cannot use {place}: {problem}. `flopsight device cpu` shows the processor."
         ) from problem
     units = next((getattr(facts, name) for name in UNITS if hasattr(facts, name)), None)
     return str(facts.name), units, getattr(facts, "total_memory", None)
+
+
+def _apple(torch: Any) -> tuple[str, int | None, int | None]:
+    if not torch.backends.mps.is_available():
+        raise RuntimeError("there is no Apple GPU here, or this torch is built without it")
+    return torch.backends.mps.get_name(), torch.backends.mps.get_core_count(), None
 
 
 def _settings(torch: Any, place: Any) -> tuple[frozenset[str], bool]:
