@@ -113,8 +113,9 @@ def _properties(torch: Any, place: Any) -> tuple[str, int | None, int | None]:
         index = place.index if place.index is not None else backend.current_device()
         facts = backend.get_device_properties(index)
     except (AssertionError, AttributeError, ImportError, RuntimeError) as problem:
+        said = str(problem).rstrip(".")
         raise InputError(
-            f"This torch ({torch.__version__}) cannot use {place}: {problem}. `flopsight device cpu` shows the processor."
+            f"This torch ({torch.__version__}) cannot use {place}: {said}. `flopsight device cpu` shows the processor."
         ) from problem
     units = next((getattr(facts, name) for name in UNITS if hasattr(facts, name)), None)
     return str(facts.name), units, getattr(facts, "total_memory", None)
