@@ -99,8 +99,8 @@ def test_the_plain_runs_give_the_latency_and_one_whole_timed_run_the_rows():
 
 def test_warm_up_goes_on_until_two_runs_take_the_same_time():
     hands = Hands()
-    slowness = iter([0.5, 0.2, 0.09, 0.01] + [0] * 50)
-    model = Takes(hands, 0.01)
+    slowness = iter([0.5, 0.3, 0.2, 0.05] + [0] * 50)
+    model = Takes(hands, 0.1)
     calls = []
 
     def slow(*_):
@@ -111,9 +111,47 @@ def test_warm_up_goes_on_until_two_runs_take_the_same_time():
 
     found = measure_latency(Run(model, (torch.ones(1),)), warmup=1, repeats=2, clock=hands.clock)
 
-    # 0.51, 0.21, 0.10, 0.02, 0.01, 0.01: the sixth equals the fifth; then two plain and two timed runs.
+    # 0.6, 0.4, 0.3, 0.15, 0.1, 0.1: the sixth equals the fifth; then two plain and two timed runs.
     assert len(calls) == 6 + 4
-    assert found.timing.forward.samples == pytest.approx((0.01, 0.01))
+    assert found.timing.forward.samples == pytest.approx((0.1, 0.1))
+
+
+def test_warm_up_in_training_takes_as_long_as_in_inference():
+    hands, calls = Hands(), []
+    model = nn.Sequential(Takes(hands, 2), nn.Linear(1, 1))
+
+    def slow(*_):
+        calls.append(1)
+        hands.time += len(calls) % 2
+
+    model.register_forward_pre_hook(slow)
+    run = Run(model, (torch.ones(1),), train=True)
+
+    measure_latency(run, warmup=1, repeats=1, clock=hands.clock)
+
+    assert len(calls) == 3 + 2  # steps of 3 and 2 and 3 seconds, more than 5; then a plain and a timed one
+
+
+def test_short_runs_are_made_in_blocks_whose_first_is_not_looked_at():
+    """Whenever marks come or go, the next run takes longer, as every class of modules looks its methods up anew."""
+    hands, patched, calls = Hands(), [None], []
+
+    def slow(*_):
+        calls.append(nn.Module.__call__ is plain)
+        if nn.Module.__call__ is not patched[0]:
+            hands.time += 0.01
+        patched[0] = nn.Module.__call__
+
+    model, plain = Takes(hands, 0.02), nn.Module.__call__
+    model.register_forward_pre_hook(slow)
+
+    found = measure_latency(Run(model, (torch.ones(1),)), warmup=2, repeats=7, clock=hands.clock)
+
+    assert found.timing.forward.samples == pytest.approx((0.02,) * 7)
+    assert found.timing.distortion == pytest.approx(1.0)
+    warm_up, blocks = calls[:3], calls[3:]
+    assert all(warm_up)  # the first is slower, the two after it are alike
+    assert blocks == [True] * 6 + [False] * 6 + [True] * 3 + [False] * 3
 
 
 def test_a_slow_pass_with_marks_is_reported_as_distorted():

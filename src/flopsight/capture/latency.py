@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import cycle
 from statistics import median
 
 from ..caveats import BusyMachine, Caveat, CompiledWhole, Distorted, HeldBack, HostTimes, PaceChanged, UnplacedKernels
@@ -21,6 +22,10 @@ FEWEST = 2
 """Repeats that are made whatever they cost, so that a first slow one can be told from the rest."""
 QUIET = 0.05
 """Spread or distortion above which a profile says so."""
+SHORT = 0.05
+"""Seconds of a run under which the first after a change, of marks that came or went, is slower than the next."""
+BLOCK = 5
+"""Short runs of one kind in a row, after one that is not looked at."""
 STEADY = 0.1
 """Difference between two warm-up runs under which they are the same."""
 MOST_WARMUP = 10
@@ -65,21 +70,28 @@ def measure_latency(
     budget: float = TIME_BUDGET,
     progress: Callable[[str], None] = forget,
 ) -> Latencies:
-    """Plain and timed runs in turn, so that a change of the machine's pace meets both alike."""
+    """Plain and timed runs in turn, so that a change of the machine's pace meets both alike; short ones in blocks."""
     clock = clock or clock_for(run.device)
     progress("warming up")
-    _warm_up(run, clock, warmup)
-    runs = rotated(run)
+    last = _warm_up(run, clock, warmup)
+    runs = cycle(rotated(run))
     plain: list[dict[str, float]] = []
     timed: list[HostPass] = []
     begun = clock.now()
-    for i in range(repeats):
-        progress(f"timing, run {i + 1} of {repeats}")
-        plain.append(plain_pass(runs[i % len(runs)], clock))
-        if not run.compiled:  # there is no module in it to put a mark on
-            timed.append(host_pass(runs[(i + 1) % len(runs)], clock))
-        if len(plain) >= FEWEST and clock.now() - begun > budget:
+    while len(plain) < repeats:
+        spent = clock.now() - begun > budget
+        if spent and len(plain) >= FEWEST:
             break
+        short = last is not None and last < SHORT
+        together = min(BLOCK if short and not spent else 1, repeats - len(plain))
+        if short:
+            plain_pass(next(runs), clock)
+        for _ in range(together):
+            progress(f"timing, run {len(plain) + 1} of {repeats}")
+            plain.append(plain_pass(next(runs), clock))
+        if not run.compiled:  # there is no module in it to put a mark on
+            timed += host_passes([next(runs) for _ in range(together + short)], clock)[short:]
+        last = _whole(plain[-1])
     timing = Timing()
     for name in plain[0]:
         timing = replace(timing, **{name: Stat(tuple(walls[name] for walls in plain))})  # type: ignore[arg-type]
@@ -98,16 +110,22 @@ def measure_latency(
     return _with_device_time(run, found, progress)
 
 
-def _warm_up(run: Run, clock: Clock, at_least: int) -> None:
-    """As many runs as asked for, then on until two in a row take the same time, within reason."""
+def _warm_up(run: Run, clock: Clock, at_least: int) -> float | None:
+    """As many runs as asked for, then on until two in a row take the same time, within reason; what the last one took."""
     if not at_least:
-        return
+        return None
     times: list[float] = []
     while len(times) < at_least + MOST_WARMUP:
-        times.append(sum(plain_pass(run, clock).values()))
+        times.append(_whole(plain_pass(run, clock)))
         steady = len(times) > 1 and abs(times[-1] - times[-2]) <= STEADY * times[-2]
         if len(times) >= at_least and (steady or sum(times) > WARMUP_BUDGET):
-            return
+            break
+    return times[-1]
+
+
+def _whole(walls: Mapping[str, float]) -> float:
+    """The time of a run, whose parts are timed beside it."""
+    return walls.get("step", walls["forward"])
 
 
 def plain_pass(run: Run, clock: Clock) -> dict[str, float]:
@@ -134,23 +152,28 @@ def plain_pass(run: Run, clock: Clock) -> dict[str, float]:
     return walls | ({"optimizer": marks[3] - marks[2]} if run.optimizer is not None else {})
 
 
-def host_pass(run: Run, clock: Clock) -> HostPass:
-    """One run with marks around every module call and, in training, every autograd node."""
-    timer = Timer(run.plain_model, clock.now)
+def host_passes(runs: Sequence[Run], clock: Clock) -> list[HostPass]:
+    """Runs in a row with marks around every module call and, in training, every autograd node."""
+    timer = Timer(runs[0].plain_model, clock.now)
+    with timer.running(sequences=runs[0].train):  # putting it on takes a while: every class of modules hears of it
+        return [_host_pass(run, timer, clock) for run in runs]
+
+
+def _host_pass(run: Run, timer: Timer, clock: Clock) -> HostPass:
+    timer.clear()
     if run.train:
         run.model.zero_grad(set_to_none=True)
-    with timer.running(sequences=run.train):  # putting it on takes a while: every class of modules hears of it
-        clock.wait()
-        begin = clock.now()
-        output = run.forward()
-        clock.wait()
-        wall = clock.now() - begin
-        if not run.train:
-            return HostPass(wall, timer.sums())
-        rows = timer.sums()
-        nodes = BackwardTimes(timer, clock.now)
-        with nodes.running():
-            run.backward(output)
+    clock.wait()
+    begin = clock.now()
+    output = run.forward()
+    clock.wait()
+    wall = clock.now() - begin
+    rows = timer.sums()
+    if not run.train:
+        return HostPass(wall, rows)
+    nodes = BackwardTimes(timer, clock.now)
+    with nodes.running():
+        run.backward(output)
     run.update()
     return HostPass(wall, rows, with_children(nodes.by_row(), ()))
 

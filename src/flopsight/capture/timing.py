@@ -120,6 +120,12 @@ class Timer:
 
         return timed
 
+    def clear(self) -> None:
+        """Forget what was marked so far, and go on."""
+        for marks in self._threads.values():
+            marks.clear()
+        self.makers.clear()
+
     def marks(self) -> dict[int, list[tuple[int, str]]]:
         """By thread: from each moment on, the path of the row that ran."""
         found: dict[int, list[tuple[int, str]]] = {}
