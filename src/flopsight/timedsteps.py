@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from .capture.clock import Clock
-from .capture.phases import ModelCall, PhaseMarks
+from .capture.phases import PhaseMarks
 from .capture.sites import Site
 from .capture.timing import Timer
 from .tree import Stat, Timing
@@ -37,18 +37,6 @@ class TimedStep:
 def work_of(marks: PhaseMarks) -> list[tuple[Site, Any]]:
     """What a step called its models with; steps for which that is equal cost the same."""
     return [(call.site, call.shapes) for call in marks.calls]
-
-
-def each_model(calls: Sequence[ModelCall], what: str) -> int | None:
-    """Samples or tokens of a step: gradient accumulation takes several batches; models that disagree give no number."""
-    active = [call for call in calls if not call.passive] or calls
-    sums: dict[Site, int] = {}
-    for call in active:
-        size = getattr(call, what)
-        if size is None:
-            return None
-        sums[call.site] = sums.get(call.site, 0) + size
-    return next(iter(sums.values())) if len(set(sums.values())) == 1 else None
 
 
 def timing_of(timed: Sequence[TimedStep], counted: PhaseMarks) -> Timing:

@@ -20,7 +20,7 @@ from .capture.clock import HOSTS, Clock, clock_for, pausing
 from .capture.dispatch import Counter
 from .capture.inputs import Run
 from .capture.metas import with_tensors
-from .capture.phases import ModelCall, model_call
+from .capture.phases import ModelCall, each_model, model_call
 from .capture.rehearsal import Rehearsal
 from .capture.scope import Call, module_calls, unpatched, unpatched_if_alone
 from .capture.sites import Site
@@ -29,7 +29,6 @@ from .capture.twin import NoTwinError, make_twin, on_meta
 from .caveats import Caveat, CompiledWhole, CountedLive, Note, NotSplit, TwinWithoutAutocast
 from .errors import InputError, StateError
 from .session import Ignored, Options, apart, finished, make_counter
-from .timedsteps import each_model
 from .tree import Profile, Stat, Timing
 
 

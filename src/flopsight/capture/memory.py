@@ -141,7 +141,10 @@ class Saved:
 
         self._ours.append(pack)
         try:
-            with _beside_torch_func(pack), internals.saved_hooks(pack, _same if theirs is None else theirs[1], below=below):
+            with (
+                _beside_torch_func(pack),
+                internals.saved_hooks(pack, _same if theirs is None else theirs[1], below=below),
+            ):
                 yield
         finally:
             self._ours.remove(pack)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -140,3 +140,15 @@ def model_call(site: Site, run: Run) -> ModelCall:
         passive=not run.model.training and not torch.is_grad_enabled(),
         compiled=run.compiled,
     )
+
+
+def each_model(calls: Sequence[ModelCall], what: str) -> int | None:
+    """Samples or tokens of a step: gradient accumulation takes several batches; models that disagree give no number."""
+    active = [call for call in calls if not call.passive] or calls
+    sums: dict[Site, int] = {}
+    for call in active:
+        size = getattr(call, what)
+        if size is None:
+            return None
+        sums[call.site] = sums.get(call.site, 0) + size
+    return next(iter(sums.values())) if len(set(sums.values())) == 1 else None
