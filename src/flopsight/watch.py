@@ -136,8 +136,7 @@ class Watch:
         with self._aside() if counted is not None else nullcontext():
             if rehearsal is not None and counted is not None:
                 with pausing(), apart():
-                    rehearsal.run(counted)
-                rehearsal = None  # the step is to have the memory that it would have without us
+                    rehearsal.run(counted, self._clock)
             self._clock.wait()
             begin = self._clock.now()
             try:

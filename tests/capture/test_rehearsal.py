@@ -10,10 +10,12 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from flopsight import watch
 from flopsight.capture import rehearsal
+from flopsight.capture.clock import Clock
 from flopsight.watch import Watch
 
 ROWS = torch.ones(4, 8)
 ON_META, REHEARSED, REAL = "meta", "rehearsed", "real"
+ALL = [ON_META, *[REHEARSED] * rehearsal.TIMES, REAL]
 
 
 @pytest.fixture(autouse=True)
@@ -49,13 +51,13 @@ def runs(model, rows=ROWS):
 
 
 def test_the_call_is_counted_then_rehearsed_then_made():
-    assert runs(Logs()) == [ON_META, REHEARSED, REAL]
+    assert runs(Logs()) == ALL
 
 
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode, lambda: torch.autocast("cpu")])
 def test_every_mode_has_its_rehearsal(mode):
     with mode():
-        assert runs(Logs()) == [ON_META, REHEARSED, REAL]
+        assert runs(Logs()) == ALL
 
 
 def test_nothing_is_compiled_for_a_rehearsal():
@@ -74,7 +76,7 @@ def test_nothing_is_compiled_for_a_rehearsal():
     model, compiled = Compiled(), []
     model(ROWS)
 
-    assert runs(model) == [ON_META, REHEARSED, REAL]
+    assert runs(model) == ALL
     assert len(compiled) == 1
 
 
@@ -124,7 +126,7 @@ def test_whatever_else_the_copy_writes_into_is_its_own(where):
     model, rows = Writes(where), torch.ones(4, 8)
     before = where(model, rows).clone()
 
-    assert runs(model, rows) == [ON_META, REHEARSED, REAL]
+    assert runs(model, rows) == ALL
     assert torch.equal(where(model, rows), before + 1)
     assert model.seen == [1]
 
@@ -138,7 +140,7 @@ def test_a_weight_that_the_model_replaces_is_replaced_once():
     model = Replaces()
     before = model.layer.weight.detach().clone()
 
-    assert runs(model) == [ON_META, REHEARSED, REAL]
+    assert runs(model) == ALL
     assert torch.equal(model.layer.weight, 2 * before)
 
 
@@ -166,7 +168,7 @@ def test_gradients_that_a_forward_makes_are_made_once():
 
     model = Trains()
 
-    assert runs(model) == [ON_META, REHEARSED, REAL]
+    assert runs(model) == ALL
     assert torch.equal(model.layer.bias.grad, torch.full((8,), 4.0))  # one for every row
 
 
@@ -235,3 +237,32 @@ def test_what_the_rehearsal_raises_nobody_hears_of():
             return output
 
     assert runs(Raises()) == [ON_META, REHEARSED, REAL]
+
+
+def test_every_rehearsal_begins_where_the_call_will():
+    class Walks(Writes):
+        def forward(self, x):
+            begun.append((int(self.position), len(self.seen)))
+            return super().forward(x)
+
+    begun = []
+
+    assert runs(Walks(lambda m, _: m.position)) == ALL
+    assert begun == [(0, 0)] * len(ALL)
+
+
+def test_a_long_call_is_rehearsed_once():
+    class Takes(Logs):
+        def forward(self, x):
+            time[0] += 1.0
+            return super().forward(x)
+
+    model, time = Takes(), [0.0]
+    Logs.LOG.clear()
+    watched = Watch(model, Clock(now=lambda: time[0]))
+    watched.start()
+    model(ROWS)
+    watched.stop()
+
+    assert Logs.LOG == [ON_META, REHEARSED, REAL]
+    assert watched.profile.latency == 1.0

@@ -1,7 +1,7 @@
 """A rehearsal: the call that is about to be timed, made by an understudy of the model first.
 
 After any pause a model that waits for the host runs slower, until the host's caches are warm again. A count just before
-a call is such a pause. So an understudy makes the call, and then the model makes it at the pace of its loop.
+a call is such a pause. So an understudy makes the call a few times, and then the model makes it at the pace of its loop.
 """
 
 from __future__ import annotations
@@ -14,13 +14,19 @@ from typing import Any
 import torch
 from torch import nn
 
+from .clock import Clock
 from .metas import tensors_in, with_tensors
 from .scope import eager
 from .shadow import was_written
+from .state import kept_model
 from .twin import plain_tensors
 
-LARGEST = 1 << 28
-"""Bytes that may be copied: what takes more is no small step, and does not wait for the host."""
+TIMES = 3
+"""After one call the pace is not yet quite that of the loop."""
+LONG = 0.02
+"""Seconds of a call that does not wait for the host, so that once is enough."""
+LARGEST = 1 << 24
+"""Bytes that may be copied: what takes more is no small step, and its memory would be missed."""
 
 
 class Rehearsal:
@@ -32,14 +38,24 @@ class Rehearsal:
         with suppress(Exception):  # a model that cannot be copied goes without
             self._understudy = _understudy(model, tensors_in((args, kwargs)))
 
-    def run(self, twin_parameters: Iterable[torch.Tensor]) -> None:
-        """Make the call, unless it would write into that memory, as a run of the model's twin has shown."""
+    def run(self, twin_parameters: Iterable[torch.Tensor], clock: Clock) -> None:
+        """Make the call, each time from the same state, unless it would write into the memory that is shared.
+
+        A run of the model's twin has shown whether it would. The copy stays: to take it apart would cool the caches again.
+        """
         if self._understudy is None or any(map(was_written, twin_parameters)):
             return
-        args, kwargs = with_tensors(self._args, _cloned), with_tensors(self._kwargs, _cloned)
+        call = self._understudy.get_submodule(self._path)
         # What the call raises it will raise again, where the user sees it; and nothing is compiled for a copy.
         with suppress(Exception), eager(), _without_cast_weights():
-            self._understudy.get_submodule(self._path)(*args, **kwargs)
+            for _ in range(TIMES):
+                args, kwargs = with_tensors(self._args, _cloned), with_tensors(self._kwargs, _cloned)
+                begin = clock.now()
+                with kept_model(self._understudy):
+                    call(*args, **kwargs)
+                    clock.wait()
+                if clock.now() - begin > LONG:
+                    return
 
 
 @contextmanager
