@@ -161,6 +161,22 @@ class Window(Caveat):
 
 
 @dataclass(frozen=True)
+class NotCalled(Caveat):
+    """The loop ran through the window, and nobody called the model."""
+
+    first: int
+    last: int
+
+    def __str__(self) -> str:
+        """What is missing, and what the reason may be."""
+        steps = f"step {self.first}" if self.first == self.last else f"steps {self.first} to {self.last}"
+        return (
+            f"No call of the model was seen in {steps}, so it has no time, and costs are those of what else ran. "
+            f"Perhaps the loop calls another object than the one that was handed over, or calls it on another thread."
+        )
+
+
+@dataclass(frozen=True)
 class ShapesChanged(Caveat):
     """Steps of a window were not alike."""
 

@@ -17,7 +17,7 @@ from .capture.inputs import Run
 from .capture.kernels import with_children
 from .capture.kineto import NoDeviceTrace
 from .capture.latency import unplaced
-from .capture.phases import PhaseMarks
+from .capture.phases import PhaseMarks, each_model
 from .capture.sites import Sites
 from .capture.timing import Timer
 from .caveats import (
@@ -27,6 +27,7 @@ from .caveats import (
     CountedLive,
     CutOff,
     MovedWindow,
+    NotCalled,
     NotSplit,
     ShapesChanged,
     Window,
@@ -34,7 +35,7 @@ from .caveats import (
 from .config import parse_steps
 from .errors import ConfigError, InputError, StateError
 from .session import Recording
-from .timedsteps import TimedStep, each_model, timing_of, work_of
+from .timedsteps import TimedStep, timing_of, work_of
 from .timings import middle
 from .tree import Profile
 
@@ -273,7 +274,9 @@ class StepWindow:
             yield CutOff(first)
         if changed:
             yield ShapesChanged(first, changed)
-        if not self._timed:
+        if not (self._broken or counted.calls or any(marks.calls for marks in self._others.values())):
+            yield NotCalled(first, max((first, *self._others)))
+        elif not self._timed:
             yield CountedLive("the loop ended before a step could be timed by itself")
         elif self._traced is None and all(step.timer is None for step in self._timed):
             yield NotSplit()

@@ -1,6 +1,7 @@
 """A window of steps in a user's loop: totals, mean and spread per step, each by a clock that the test turns."""
 
 import re
+import threading
 
 import pytest
 import torch
@@ -10,7 +11,7 @@ from torch import nn
 from training.loops import MACS, OUT, PARAMS, ROWS, WIDE, Descent, HandTurned, Layer, rows
 
 import flopsight
-from flopsight.caveats import CountedLive, CutOff, ShapesChanged, Window
+from flopsight.caveats import CountedLive, CutOff, NotCalled, ShapesChanged, Window
 from flopsight.errors import InputError, StateError
 from flopsight.window import StepWindow
 
@@ -190,6 +191,48 @@ def test_a_loop_that_ends_after_the_counted_step_has_costs_and_a_latency_that_is
     assert profile.macs == MACS
     assert said(profile, CountedLive)
     assert profile.timing.forward.samples == (1.0,)
+
+
+def idle(_model):
+    """A step that calls no model."""
+
+
+def elsewhere(_model):
+    nn.Linear(WIDE, OUT)(rows()).sum().backward()
+
+
+def on_a_thread(model):
+    worker = threading.Thread(target=model, args=(rows(),))
+    worker.start()
+    worker.join()
+
+
+@pytest.mark.parametrize("body", [idle, elsewhere, on_a_thread])
+@pytest.mark.parametrize(("ran", "last"), [(3, 2), (5, 4), (9, 6)])
+def test_a_loop_that_never_calls_the_model_is_told_so(body, ran, last):
+    _, model, _, window = made(range(2, 7))
+    with window:
+        for _ in range(ran):
+            body(model)
+            window.step()
+
+    profile = window.profile
+    (doubt,) = said(profile, NotCalled)
+    assert (doubt.first, doubt.last) == (2, last)
+    assert "another object" in str(doubt)
+    assert "another thread" in str(doubt)
+    assert said(profile, CountedLive) == []
+    assert profile.timing.forward is None
+
+
+def test_a_loop_that_ends_within_the_counted_step_is_not_said_to_call_no_model():
+    _, _, _, window = made(range(2, 7))
+    with window:
+        window.step()
+        window.step()
+
+    assert said(window.profile, NotCalled) == []
+    assert said(window.profile, CutOff)
 
 
 def test_a_loop_that_ends_within_the_window_has_the_times_of_the_steps_that_ran():
