@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from typing import Any
 
 from ..errors import InputError
@@ -17,8 +16,7 @@ KINDS = {"module": HOST, "op": HOST, "kernel": DEVICE}
 def render(profile: Profile) -> str:
     """The timeline as JSON; FLOPs, bytes and shapes stand in the arguments.
 
-    A module's costs are those of its forward. Where it has several spans they are the costs of all its calls together,
-    and calls need not be alike, so the arguments are named for what they are.
+    A module's costs are those of one forward call, in the mean over its calls, which need not be alike.
     """
     if not profile.timeline:
         raise InputError(
@@ -28,8 +26,7 @@ def render(profile: Profile) -> str:
         _named(HOST, "host"),
         *([_named(DEVICE, "device")] if any(s.kind == "kernel" for s in profile.timeline) else []),
     ]
-    spans = Counter(span.path for span in profile.timeline if span.kind == "module")
-    events += [_event(span, profile, alone=spans[span.path] == 1) for span in profile.timeline]
+    events += [_event(span, profile) for span in profile.timeline]
     return json.dumps({"traceEvents": events, "displayTimeUnit": "ms"}, separators=(",", ":"))
 
 
@@ -37,7 +34,7 @@ def _named(process: int, name: str) -> dict[str, Any]:
     return {"ph": "M", "name": "process_name", "pid": process, "args": {"name": name}}
 
 
-def _event(span: Span, profile: Profile, *, alone: bool) -> dict[str, Any]:
+def _event(span: Span, profile: Profile) -> dict[str, Any]:
     return {
         "ph": "X",
         "name": span.name,
@@ -46,40 +43,28 @@ def _event(span: Span, profile: Profile, *, alone: bool) -> dict[str, Any]:
         "tid": span.lane,
         "ts": span.begin / 1000,
         "dur": (span.end - span.begin) / 1000,
-        "args": _arguments(span, profile, alone=alone),
+        "args": _arguments(span, profile),
     }
 
 
-def _arguments(span: Span, profile: Profile, *, alone: bool) -> dict[str, Any]:
+def _arguments(span: Span, profile: Profile) -> dict[str, Any]:
     found: dict[str, Any] = {"module": span.path}
     if span.shapes:
         found["shapes"] = [list(shape) for shape in span.shapes]
     if span.kind == "module" and span.path in profile:
-        node = profile[span.path]
-        found |= {"kind": node.kind, "params": node.params}
-        found |= _of_one_span(node) if alone else _of_several_spans(node)
+        found |= _figures(profile[span.path])
     return found
 
 
-def _of_one_span(node: Node) -> dict[str, Any]:
-    cost = node.forward
-    inputs, outputs = _shapes(node)
-    return {"macs": cost.macs, "flops": cost.flops, "bytes": cost.bytes, "inputs": inputs, "outputs": outputs}
-
-
-def _of_several_spans(node: Node) -> dict[str, Any]:
-    """A span may also be forward work done again in backward, which is no part of the forward's costs."""
-    cost = node.forward
-    inputs, outputs = _shapes(node)
+def _figures(node: Node) -> dict[str, Any]:
+    """What one call of a module costs in its forward: the mean, where it was called several times."""
+    calls = max(1, node.calls)
+    costs = {"macs": node.forward.macs, "flops": node.forward.flops, "bytes": node.forward.bytes}
     return {
-        "forward_calls": node.calls,
-        "macs_of_all_forward_calls": cost.macs,
-        "flops_of_all_forward_calls": cost.flops,
-        "bytes_of_all_forward_calls": cost.bytes,
-        "inputs_of_the_first_call": inputs,
-        "outputs_of_the_first_call": outputs,
+        "kind": node.kind,
+        "params": node.params,
+        "calls": calls,
+        **{name: total / calls if total % calls else total // calls for name, total in costs.items()},
+        "inputs": [list(shape) for shape in node.input_shapes],
+        "outputs": [list(shape) for shape in node.output_shapes],
     }
-
-
-def _shapes(node: Node) -> tuple[list[list[int]], list[list[int]]]:
-    return [list(shape) for shape in node.input_shapes], [list(shape) for shape in node.output_shapes]
