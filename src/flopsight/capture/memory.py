@@ -117,7 +117,7 @@ class Saved:
             with self.on_top(below=below):
                 yield
         finally:
-            self._excluded = []
+            self._excluded, self._here = [], None  # who is asked for the row would else be held, with all that it saw
 
     @property
     def covered(self) -> bool:
@@ -131,7 +131,7 @@ class Saved:
         theirs = None if below else internals.top_saved_hooks()
 
         def pack(tensor: torch.Tensor) -> Any:
-            site = self._here()
+            site = self._here() if self._here is not None else None
             if site is not None and internals.has_storage(tensor):
                 self.note(tensor, site)
             if theirs is not None:
