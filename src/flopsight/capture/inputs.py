@@ -12,7 +12,7 @@ from torch import nn
 
 from ..errors import InputError
 from . import internals
-from .metas import tensors_in, with_tensors
+from .metas import stored_bytes, tensors_in, with_tensors
 
 
 @dataclass(frozen=True)
@@ -223,7 +223,7 @@ SMALL_INPUTS = 64 << 20
 def rotated(run: Run) -> list[Run]:
     """The same run on equal inputs in other memory, to be taken in turn: real inputs are not in the cache."""
     tensors = run.tensors
-    if not tensors or sum(tensor.nbytes for tensor in tensors) > SMALL_INPUTS or run.method != "__call__":
+    if not tensors or sum(map(stored_bytes, tensors)) > SMALL_INPUTS or run.method != "__call__":
         return [run]
     return [run, *(replace(run, args=_copied(run.args), kwargs=_copied(run.kwargs)) for _ in range(COPIES - 1))]
 

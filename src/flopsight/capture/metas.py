@@ -18,6 +18,7 @@ ATOMS = frozenset((type(None), bool, int, float, str, torch.dtype, torch.device)
 SCALARS = (bool, int, float, complex, str, type(None))
 SEQUENCES = (list, tuple)
 GROUPS = (list, tuple, set)
+COMPRESSED = frozenset((torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.sparse_bsc))
 DEEPEST = 12
 """How deep inputs and outputs may nest before we stop looking for tensors."""
 
@@ -94,6 +95,13 @@ def _gather(value: Any, found: list[Tensor], depth: int) -> None:
     elif is_dataclass(value) and not isinstance(value, type):
         for f in fields(value):
             _gather(getattr(value, f.name, None), found, depth + 1)
+
+
+def stored_bytes(tensor: Tensor) -> int:
+    """What the numbers of a tensor take; a sparse one has only those that it stores."""
+    if tensor.layout is torch.sparse_coo:
+        return tensor._values().nbytes
+    return tensor.values().nbytes if tensor.layout in COMPRESSED else tensor.nbytes
 
 
 def with_tensors(value: Any, change: Callable[[Tensor], Tensor]) -> Any:

@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 from .clock import Clock
-from .metas import tensors_in, with_tensors
+from .metas import stored_bytes, tensors_in, with_tensors
 from .scope import eager
 from .shadow import was_written
 from .state import kept_model
@@ -73,7 +73,7 @@ def _understudy(model: nn.Module, inputs: list[torch.Tensor]) -> nn.Module | Non
     if torch.distributed.is_available() and torch.distributed.is_initialized():
         return None  # the other processes would not answer
     held = [*model.buffers(), *plain_tensors(model)]
-    if sum(tensor.nbytes for tensor in (*held, *inputs)) > LARGEST:
+    if sum(map(stored_bytes, (*held, *inputs))) > LARGEST:
         return None
     memo: dict[int, Any] = {id(tensor): _cloned(tensor) for tensor in held}
     memo.update((id(p), nn.Parameter(p.detach(), p.requires_grad)) for p in model.parameters())

@@ -14,6 +14,7 @@ import torch
 from torch import nn
 
 from . import internals
+from .metas import stored_bytes
 from .twin import PARALLEL
 
 CONTAINERS = frozenset((list, dict, set, OrderedDict, defaultdict, Counter, deque))
@@ -104,7 +105,7 @@ class Values:
     @property
     def nbytes(self) -> int:
         """What the copies take."""
-        return sum(_stored(value).nbytes for _, value, _ in self._noted)
+        return sum(stored_bytes(value) for _, value, _ in self._noted)
 
     def put_back(self, *, only_written: bool = False) -> None:
         """Write the values back; `only_written` trusts autograd to know which ones changed."""
@@ -113,13 +114,6 @@ class Values:
             noted = [(t, value, version) for t, value, version in noted if version is None or version != t._version]
         with internals.without_modes():
             internals.put_back(noted)
-
-
-def _stored(tensor: torch.Tensor) -> torch.Tensor:
-    """The numbers that a sparse or ragged tensor keeps; any other tensor itself."""
-    if tensor.layout is torch.sparse_coo:
-        return tensor._values()
-    return tensor.values() if tensor.layout is not torch.strided or tensor.is_nested else tensor
 
 
 def _expanded(tensor: torch.Tensor) -> bool:
