@@ -423,3 +423,52 @@ def test_vmap_of_grad_is_counted():
         torch.vmap(torch.func.grad(lambda row: model(row).sum()))(rows(grad=False))
 
     assert r.profile.macs == X
+
+
+class Forces(nn.Module):
+    """An energy's gradient by the positions, as potentials and physics-informed networks take it in their forward."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner, self.out = nn.Linear(8, 16, bias=False), nn.Linear(16, 1, bias=False)
+
+    def forward(self, x):
+        x = x.detach().requires_grad_()
+        return torch.autograd.grad(self.out(torch.tanh(self.inner(x))).sum(), x, create_graph=True)[0]
+
+
+INNER, OUT = 4 * 8 * 16, 4 * 16 * 1
+
+
+@pytest.mark.parametrize("on", ["real", "meta"])
+def test_a_backward_that_a_forward_makes_is_backward_and_of_the_modules_it_goes_through(on):
+    profile = flopsight.count(Forces(), (torch.ones(4, 8),), on=on)
+
+    assert {n.path: n.backward.macs for n in profile.walk()} == {"": INNER + OUT, "inner": INNER, "out": OUT}
+    assert profile.forward.macs == INNER + OUT
+    assert not profile.recompute.macs
+
+
+@pytest.mark.parametrize("on", ["real", "meta"])
+def test_a_step_that_trains_on_such_a_gradient(on):
+    profile = flopsight.count(Forces(), (torch.ones(4, 8),), on=on, train=True)
+
+    # the forward's own backward; then for its product with `inner` both gradients, for that with `out` the weight's,
+    # and through tanh the two gradients of the first layer's forward
+    assert profile.backward.macs == (INNER + OUT) + 2 * INNER + OUT + 2 * INNER
+    assert not profile.recompute.macs
+
+
+def test_a_gradient_by_torch_func_inside_a_module_is_backward_too():
+    class Inside(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(8, 8, bias=False)
+
+        def forward(self, x):
+            return torch.func.grad(lambda rows: self.layer(rows).sum())(x)
+
+    profile = flopsight.count(Inside(), (torch.ones(4, 8),))
+
+    assert profile.forward.macs == profile.backward.macs == 4 * 8 * 8
+    assert not profile.recompute.macs

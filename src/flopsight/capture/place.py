@@ -98,8 +98,8 @@ class Places:
                 return site, OPTIMIZER
             return site, FORWARD
         place.after_backward = True
-        if site is not self.sites.outside:
-            return site, RECOMPUTE
+        if site is not self.sites.outside and place.task != -1:
+            return site, RECOMPUTE  # a module that was called in a backward; one that makes a backward was called before
         # a hook on a parameter may step its optimizer as soon as the gradient is there
         return (site, OPTIMIZER) if self.optimizing and not torch.is_grad_enabled() else self._backward(place, task)
 
