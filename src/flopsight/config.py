@@ -14,6 +14,8 @@ from .errors import ConfigError, did_you_mean
 from .records import PHASES
 
 BLOCK = "flops_profiler"
+BLOCK_FORMAT = "deepspeed"
+"""How DeepSpeed's block is printed unless it names formats."""
 OUR_BLOCK = "flopsight"
 PROJECT_TABLES = ("tool", "project", "build-system")
 """What a `pyproject.toml` is known by."""
@@ -70,9 +72,19 @@ class Settings:
     def read(cls, path: str | Path, defaults: Settings | None = None) -> Settings:
         """Settings from a JSON or TOML file: ours, a DeepSpeed configuration, or a pyproject with `[tool.flopsight]`."""
         path = Path(path)
-        page = _parse(path)
-        block, name = _block(page)
+        block, name = _block(_parse(path))
+        if name == BLOCK:  # whoever writes DeepSpeed's block wants what DeepSpeed does where it is silent
+            defaults = replace(defaults or cls(), profile_step=cls.profile_step, formats=(BLOCK_FORMAT,))
+        if not name and isinstance(block, Mapping) and not cls._any_meant(block):
+            raise ConfigError(
+                f"{path} holds no settings: it has no block {BLOCK!r} or {OUR_BLOCK!r}, and none of its names is a setting."
+            )
         return cls.from_dict(block, f"{path}, {name}" if name else str(path), defaults)
+
+    @classmethod
+    def _any_meant(cls, block: Mapping[str, Any]) -> bool:
+        known = {setting.name for setting in fields(cls)}
+        return not block or any(name in known or did_you_mean(str(name), known) for name in block)
 
 
 def read_budgets(path: str | Path) -> Mapping[str, Any]:

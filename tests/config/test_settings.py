@@ -44,7 +44,9 @@ def test_the_defaults_are_deepspeeds():
 def test_the_block_is_read_as_the_tutorial_prints_it(tmp_path):
     settings = Settings.read(write(tmp_path, "ds.json", PRINTED))
 
-    assert settings == Settings(enabled=True, profile_step=1, module_depth=-1, top_modules=3, detailed=True)
+    assert settings == Settings(
+        enabled=True, profile_step=1, module_depth=-1, top_modules=3, detailed=True, formats=("deepspeed",)
+    )
 
 
 def test_a_comma_inside_a_string_stays(tmp_path):
@@ -56,7 +58,18 @@ def test_a_comma_inside_a_string_stays(tmp_path):
 def test_a_deepspeed_configuration_keeps_its_other_keys_to_itself(tmp_path):
     page = {"train_batch_size": 8, "zero_optimization": {"stage": 3}, "flops_profiler": {"enabled": True}}
 
-    assert Settings.read(write(tmp_path, "ds.json", json.dumps(page))) == Settings(enabled=True)
+    settings = Settings.read(write(tmp_path, "ds.json", json.dumps(page)))
+
+    assert settings == Settings(enabled=True, formats=("deepspeed",))
+
+
+def test_where_deepspeed_s_block_is_silent_it_means_what_deepspeed_does(tmp_path):
+    elsewhere = Settings(profile_step=5, formats=("table",))
+    theirs = Settings.read(write(tmp_path, "ds.json", '{"flops_profiler": {"enabled": true}}'), elsewhere)
+    ours = Settings.read(write(tmp_path, "ours.json", '{"flopsight": {"enabled": true}}'), elsewhere)
+
+    assert (theirs.profile_step, theirs.formats) == (1, ("deepspeed",))
+    assert (ours.profile_step, ours.formats) == (5, ("table",))
 
 
 def test_a_file_may_be_the_block_itself(tmp_path):
@@ -143,7 +156,8 @@ def test_no_phase_at_all_is_refused():
         ("bad.toml", "a =", "is not TOML"),
         ("list.json", "[1]", "the settings are"),
         ("number.json", '{"flops_profiler": 3}', "the settings are 3, not a table"),
-        ("ds.json", '{"train_batch_size": 8}', "no setting 'train_batch_size'"),
+        ("ds.json", '{"train_batch_size": 8}', "holds no settings: it has no block 'flops_profiler'"),
+        ("near.json", '{"profile_stp": 8}', "Did you mean 'profile_step'?"),
     ],
 )
 def test_a_bad_file_is_named_in_one_sentence(tmp_path, name, text, said):

@@ -20,7 +20,7 @@ def write(folder, name, page):
 
 def test_a_deepspeed_block_says_which_step_and_how_much_to_print(tmp_path):
     block = {"enabled": True, "profile_step": 3, "module_depth": -1, "top_modules": 3, "detailed": False}
-    write(tmp_path, "ds.json", {"train_batch_size": 8, "flops_profiler": block | {"formats": ["deepspeed"]}})
+    write(tmp_path, "ds.json", {"train_batch_size": 8, "flops_profiler": block})
 
     done = run(tmp_path, "--config", "ds.json")
 
