@@ -33,7 +33,7 @@ WORKSPACE = Reason(
 WHOLE_SEQUENCE = Reason(
     "whole sequence",
     "torch multiplies the input of a GRU, an RNN, or a packed or projected LSTM by its weights in one product on the "
-    "CPU and step by step elsewhere: the same MACs, but more sums of gradients",
+    "CPU and step by step elsewhere: the same MACs, but other sums of gradients, and other tensors kept for backward",
     columns=("flops", "bytes"),
     modules=("GRU", "LSTM", "RNN"),
 )
