@@ -19,7 +19,6 @@ from .capture import internals
 from .capture.clock import HOSTS, Clock, clock_for, pausing
 from .capture.dispatch import Counter
 from .capture.inputs import Run
-from .capture.metas import with_tensors
 from .capture.phases import ModelCall, each_model, model_call
 from .capture.rehearsal import Rehearsal
 from .capture.scope import Call, module_calls, unpatched, unpatched_if_alone
@@ -126,8 +125,7 @@ class Watch:
         self._made = None
         self._calls.append(model_call(site, Run(self.model, args, kwargs)))
         if self._first is None:
-            with internals.without_modes():
-                self._first = Run(self.model, with_tensors(args, _stand_in), with_tensors(kwargs, _stand_in))
+            self._first = _stand_in(Run(self.model, args, kwargs))
         with pausing():
             # made before the count, so that nothing but the rehearsal comes between the count and the call
             rehearsal = Rehearsal(self.model, site.path, args, kwargs) if self._rehearses else None
@@ -234,6 +232,7 @@ class Watch:
         return doubts
 
 
-def _stand_in(tensor: torch.Tensor) -> torch.Tensor:
-    """A tensor of the same shape, dtype and device that keeps none of the user's memory alive."""
-    return torch.empty((), dtype=tensor.dtype, device=tensor.device).expand(tensor.shape)
+def _stand_in(run: Run) -> Run:
+    """A run on the same device that keeps none of the user's memory alive; how large its inputs were, the calls know."""
+    with internals.without_modes():
+        return Run(run.model, (torch.empty(0, device=run.device),))

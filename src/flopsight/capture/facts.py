@@ -8,6 +8,8 @@ from typing import Any
 
 import torch
 
+from .metas import stored_bytes
+
 NO_WORK = {
     "aten.alias", "aten._unsafe_view", "aten.detach", "aten.lift", "aten.lift_fresh", "aten.empty", "aten.empty_like",
     "aten.empty_strided", "aten.new_empty", "aten.new_empty_strided", "aten.empty_permuted", "aten.set_",
@@ -138,9 +140,16 @@ def _block_density(args: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def stored(tensor: torch.Tensor) -> int:
-    """How many numbers a sparse tensor stores."""
-    values = tensor._values() if tensor.layout is torch.sparse_coo else tensor.values()
-    return values.numel()
+    """How many numbers a sparse tensor stores; any other stores all of them."""
+    return stored_bytes(tensor) // tensor.itemsize
+
+
+def _ragged_products(args: Mapping[str, Any]) -> dict[str, Any]:
+    """Products of two nested tensors: every pair of matrices in them has its own lengths."""
+    left, right = args["self"], args["other"] if "other" in args else args["mat2"]
+    if not all(side.is_nested and side.layout is torch.strided for side in (left, right)):
+        return {}
+    return {"products": int((left._nested_tensor_size().prod(1) * right._nested_tensor_size()[:, -1]).sum())}
 
 
 def _segments(args: Mapping[str, Any]) -> dict[str, Any]:
@@ -181,6 +190,8 @@ def _packed(args: Mapping[str, Any]) -> dict[str, Any]:
 
 FactsOf = Callable[[Mapping[str, Any]], dict[str, Any]]
 FACTS: dict[str, FactsOf] = {
+    "aten.bmm": _ragged_products,
+    "aten.matmul": _ragged_products,
     "higher_order.flex_attention": _block_density,
     "higher_order.flex_attention_backward": _block_density,
 }

@@ -204,7 +204,7 @@ def _check_optimizer(run: Run) -> None:
 
 def batch_size_of(run: Run) -> int | None:
     """The first dimension of the first input that has one."""
-    return next((tensor.shape[0] for tensor in run.tensors if tensor.dim() > 0), None)
+    return next((tensor.size(0) for tensor in run.tensors if tensor.dim() > 0), None)
 
 
 def tokens_of(run: Run) -> int | None:

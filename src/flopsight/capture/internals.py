@@ -200,7 +200,11 @@ def put_back(noted: Sequence[tuple[torch.Tensor, torch.Tensor, int | None]]) -> 
     if tracked:
         tensors, values, numbers = zip(*tracked, strict=True)
         with torch.no_grad():
-            torch._foreach_copy_(tensors, values)
+            if any(tensor.is_nested for tensor in tensors):  # for which there is no kernel that copies many at once
+                for tensor, value in zip(tensors, values, strict=True):
+                    tensor.copy_(value)
+            else:
+                torch._foreach_copy_(tensors, values)
         torch._C._autograd._unsafe_set_version_counter(tensors, numbers)
     for tensor, value in untracked:
         with torch.inference_mode():

@@ -28,6 +28,8 @@ def raw(value: Any) -> Any:
     if type(value) in ATOMS:
         return value
     if isinstance(value, Tensor):
+        if type(value) is not Tensor and value.is_nested:  # a jagged one, whose shape holds no number for its rows
+            return (_rows(value), None, value.dtype, value.device)
         try:
             return (value.shape, value.stride(), value.dtype, value.device)
         except (RuntimeError, NotImplementedError):  # sparse and nested tensors have no strides
@@ -39,7 +41,10 @@ def raw(value: Any) -> Any:
 
 def _rows(nested: Tensor) -> torch.Size:
     """The rows of all tensors in a nested one, which is how torch multiplies them; it has no shape of its own."""
-    width = nested.size(-1)
+    try:
+        width = int(nested.size(-1))
+    except (TypeError, RuntimeError, ValueError, AttributeError):  # rows of several lengths: each element is one
+        width = 1
     return torch.Size((nested.numel() // width if width else 0, width))
 
 

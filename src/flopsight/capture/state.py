@@ -118,7 +118,7 @@ class Values:
 
 def _expanded(tensor: torch.Tensor) -> bool:
     """Whether several elements of a tensor lie in one place: nobody can write into it."""
-    if tensor.layout is not torch.strided or 0 not in tensor.stride():
+    if tensor.layout is not torch.strided or tensor.is_nested or 0 not in tensor.stride():
         return False
     return any(not step and size > 1 for size, step in zip(tensor.shape, tensor.stride(), strict=True))
 

@@ -52,7 +52,9 @@ def multiply(call: OpRecord, a: TensorMeta, b: TensorMeta, adds: int = 0) -> Cos
 
 @formula(*aten("mm bmm _int_mm _sparse_mm smm"))
 def mm(call: OpRecord) -> Cost:
-    """A matrix product, or a batch of them."""
+    """A matrix product, or a batch of them, which need not be equally large in nested tensors."""
+    if "products" in call.facts:
+        return products(call, int(call.facts["products"]))
     a, b = ("self", "mat2") if "self" in call.args else ("sparse", "dense")
     return multiply(call, call.tensor(a), call.tensor(b))
 
@@ -110,6 +112,8 @@ def mm_plus_mm(call: OpRecord) -> Cost:
 @formula(*aten("matmul linalg_matmul inner"))
 def matmul(call: OpRecord) -> Cost:
     """Each output element is an inner product as long as the last dimension of the first operand, broadcast or not."""
+    if "products" in call.facts:
+        return products(call, int(call.facts["products"]))
     return products(call, call.output.numel * call.shape("self")[-1])
 
 
