@@ -168,7 +168,7 @@ class Watch:
             with apart():
                 twin, _ = make_twin(self.model)  # anew for every call: modes and buffers may have changed since
                 parameters = [parameter.detach() for parameter in twin.parameters()]
-                twin_args, twin_kwargs = on_meta(args), on_meta(kwargs)
+                twin_args, twin_kwargs = on_meta((args, kwargs))
                 counter = make_counter(twin, Options(run=Run(twin, twin_args, twin_kwargs), target=device.type))
                 with counter:
                     twin.get_submodule(path)(*twin_args, **twin_kwargs)

@@ -6,6 +6,7 @@ import copy
 from collections.abc import MutableMapping
 from dataclasses import fields, is_dataclass, replace
 from enum import Enum
+from functools import partial
 from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
@@ -74,9 +75,8 @@ def make_twin(model: nn.Module, optimizer: torch.optim.Optimizer | None = None) 
 def twin_of(run: Run) -> Run:
     """The same run on meta: parameters, buffers and inputs without data, small known values kept in their shadow."""
     model, optimizer = make_twin(run.model, run.optimizer)
-    return replace(
-        run, model=model, args=on_meta(run.args), kwargs=on_meta(dict(run.kwargs or {})), optimizer=optimizer
-    )
+    args, kwargs = on_meta((run.args, dict(run.kwargs or {})))
+    return replace(run, model=model, args=args, kwargs=kwargs, optimizer=optimizer)
 
 
 def plain_tensors(model: nn.Module) -> list[torch.Tensor]:
@@ -128,23 +128,31 @@ PLAIN = (
 
 def on_meta(value: Any) -> Any:
     """Inputs on meta, in containers like the user's; what a forward could change behind our back is refused."""
+    return _inputs_on_meta(value, {})
+
+
+def _inputs_on_meta(value: Any, twins: dict[int, torch.Tensor]) -> Any:
+    """The same, with the twins so far: an input that is given twice takes its memory once."""
+    inside = partial(_inputs_on_meta, twins=twins)
     if isinstance(value, torch.Tensor):
-        return _on_meta(value)
+        if id(value) not in twins:
+            twins[id(value)] = _on_meta(value)
+        return twins[id(value)]
     if isinstance(value, PLAIN) or _is_torchs(value):
         return value
     if isinstance(value, PackedSequence):  # torch wants its batch sizes as numbers on the CPU
-        return value._replace(data=on_meta(value.data), **{name: on_meta(getattr(value, name)) for name in ORDERS})
+        return value._replace(data=inside(value.data), **{name: inside(getattr(value, name)) for name in ORDERS})
     if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*map(on_meta, value))
+        return type(value)(*map(inside, value))
     if isinstance(value, list | tuple):
-        return type(value)(map(on_meta, value))
+        return type(value)(map(inside, value))
     if isinstance(value, MutableMapping):
         twin = copy.copy(value)
-        twin.update({key: on_meta(item) for key, item in value.items()})
+        twin.update({key: inside(item) for key, item in value.items()})
         return twin
     if is_dataclass(value) and not isinstance(value, type):
         same: Any = copy.copy(value)
         for f in fields(value):
-            object.__setattr__(same, f.name, on_meta(getattr(value, f.name)))
+            object.__setattr__(same, f.name, inside(getattr(value, f.name)))
         return same
     raise NoTwinError(f"an input is a {type(value).__name__}, which the twin would share with the model")
