@@ -289,6 +289,11 @@ class Profile:
 
     def __getitem__(self, path: str) -> Node:
         """The node with that qualified name; the root is the empty string."""
+        if not isinstance(path, str):
+            raise InputError(
+                f"A profile takes the name of a module, like profile['layers.0'], not {type(path).__name__}. "
+                f"profile.walk() goes through all of them."
+            )
         try:
             return self.nodes[path]
         except KeyError:

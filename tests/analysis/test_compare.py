@@ -157,3 +157,17 @@ def test_a_comparison_renders_for_a_pull_request():
 def test_an_unknown_format_of_a_comparison_names_those_there_are():
     with pytest.raises(InputError, match=r"no format 'markdow'. Did you mean 'markdown'\?"):
         compare(lenet(), lenet()).render("markdow")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "words"),
+    [
+        ("a.json", "b.json", "before must be a profile, not str"),
+        (lenet(), 3, "after must be a profile, not int"),
+        (lenet(), None, "after must be a profile, not NoneType"),
+    ],
+    ids=["paths", "a number", "nothing"],
+)
+def test_what_is_no_profile_is_refused_by_its_name(before, after, words):
+    with pytest.raises(InputError, match=rf"{words}.*flopsight\.load\(path\)"):
+        compare(before, after)

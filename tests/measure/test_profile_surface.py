@@ -36,6 +36,15 @@ def test_every_phase_has_its_cost(profile):
     assert profile.root.total.total.flops == profile.flops + profile.backward.flops + profile.optimizer.flops
 
 
+@pytest.mark.parametrize("key", [0, slice(2), None, ["up"]], ids=repr)
+def test_a_module_is_found_by_its_path_and_by_nothing_else(profile, key):
+    assert profile["up"].path == "up"
+    with pytest.raises(InputError, match="name of a module") as refused:
+        profile[key]
+
+    assert f"not {type(key).__name__}" in str(refused.value)
+
+
 def test_times_are_seconds_with_a_median_and_a_spread(profile):
     timing = profile.timing
 

@@ -82,6 +82,10 @@ class Comparison:
 
 def compare(before: Profile, after: Profile, tolerance: float = 0.05) -> Comparison:
     """What is different in `after`; times count as changed beyond `tolerance` and the spread of their samples."""
+    for name, given in (("before", before), ("after", after)):
+        if not isinstance(given, Profile):
+            kind = type(given).__name__
+            raise InputError(f"{name} must be a profile, not {kind}. One in a file is read by flopsight.load(path).")
     why = _why_no_times(before, after)
     old, new = before.nodes, after.nodes
     changes = (_module(old[path], new[path]) for path in new if path in old)
