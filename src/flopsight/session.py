@@ -23,9 +23,9 @@ from .capture.metacounter import MetaCounter
 from .capture.rows import module_rows, scripted_rows
 from .capture.scope import unseen
 from .capture.sites import Sites, sites_of
-from .capture.state import kept_inputs, kept_model, kept_rng, kept_training_state
+from .capture.state import Values, kept_inputs, kept_model, kept_rng, kept_training_state
 from .capture.twin import NoTwinError, twin_of
-from .caveats import Caveat, DirectForward, NoTwin, OtherThreads, PutBack, Raised, Scripted, TwinWithoutAutocast
+from .caveats import Caveat, DirectForward, Note, NoTwin, OtherThreads, PutBack, Raised, Scripted, TwinWithoutAutocast
 from .errors import InputError, StateError
 from .formulas import known
 from .hardware.detect import cpu_name, detect
@@ -220,9 +220,7 @@ def counted(run: Run, *, meta: bool = False, **options: Any) -> tuple[Profile, O
 
 
 def _counted_here(run: Run, **options: Any) -> tuple[Profile, Observed]:
-    if any(isinstance(m, LazyModuleMixin) and m.has_uninitialized_params() for m in run.model.modules()):
-        with kept_rng(), torch.no_grad():
-            run.forward()  # a lazy module gets its shapes from its first forward, whoever calls it
+    given = _given_shapes(run)
     recording = Recording(run.model, run=run, **options)
     with kept(run) as copied:
         try:
@@ -235,7 +233,34 @@ def _counted_here(run: Run, **options: Any) -> tuple[Profile, Observed]:
         result = recording.profile
         if run.train and copied and not run.copied:
             result = replace(result, caveats=(*result.caveats, PutBack(copied, run.optimizer is not None)))
+        if given and not run.copied:
+            result = replace(result, caveats=(*result.caveats, _no_longer_lazy(given)))
         return result, recording.observed
+
+
+def _given_shapes(run: Run) -> list[str]:
+    """The lazy modules, which get their shapes here: from their first forward, whoever makes it."""
+    lazy = [m for m in run.model.modules() if isinstance(m, LazyModuleMixin) and m.has_uninitialized_params()]
+    if lazy:
+        buffers = Values(run.model.buffers())
+        with kept_rng(), kept_inputs(run.tensors), torch.no_grad():
+            try:
+                run.forward()
+            finally:
+                buffers.put_back()
+        for module in lazy:
+            if isinstance(module, nn.modules.batchnorm._NormBase):
+                module.reset_running_stats()  # which it did not have before this batch
+    return [name for name, module in run.model.named_modules() if module in lazy]
+
+
+def _no_longer_lazy(names: list[str]) -> Note:
+    shown = ", ".join(name or "the model" for name in names[:5]) + (", ..." if len(names) > 5 else "")
+    were, have = ("was", "has its") if len(names) == 1 else ("were", "have their")
+    return Note(
+        f"{shown} {were} lazy and {have} shapes now, from the inputs of this run. "
+        f'To leave a model lazy, run a copy of it: on="copy".'
+    )
 
 
 def attach(problem: Exception, seen: Recording | Profile) -> None:

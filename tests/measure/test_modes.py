@@ -3,6 +3,7 @@
 import pytest
 import torch
 from torch import nn
+from torch.nn.modules.lazy import LazyModuleMixin
 from toys import HIDDEN, LINEAR_FLOPS, MACS, OUT, PARAMS, ROWS, WIDE, Net, rows
 
 import flopsight
@@ -142,6 +143,47 @@ def test_a_lazy_model_is_counted_with_the_shapes_of_its_first_input():
 
     assert profile.macs == MACS
     assert profile.params == (WIDE * HIDDEN + HIDDEN) + (HIDDEN * OUT + OUT)
+
+
+def lazy_ones(model):
+    return [type(module).__name__ for module in model.modules() if isinstance(module, LazyModuleMixin)]
+
+
+@pytest.mark.parametrize("on", ["real", "meta"])
+def test_a_lazy_model_that_gets_its_shapes_from_us_is_told_so(on):
+    lazy = nn.Sequential(nn.LazyLinear(HIDDEN), nn.ReLU(), nn.LazyLinear(OUT))
+
+    first, second = (flopsight.count(lazy, (rows(),), on=on) for _ in range(2))
+
+    (said,) = [str(caveat) for caveat in first.caveats if "lazy" in str(caveat)]
+    assert said.startswith("0, 2 were lazy")
+    assert 'on="copy"' in said
+    assert not lazy_ones(lazy)
+    assert not any("lazy" in str(caveat) for caveat in second.caveats)
+
+
+def test_a_copy_of_a_lazy_model_leaves_it_lazy_and_says_nothing():
+    lazy = nn.Sequential(nn.LazyLinear(HIDDEN), nn.ReLU(), nn.LazyLinear(OUT))
+
+    profile = flopsight.count(lazy, (rows(),), on="copy")
+
+    assert profile.macs == MACS
+    assert lazy_ones(lazy) == ["LazyLinear", "LazyLinear"]
+    assert not any("lazy" in str(caveat) for caveat in profile.caveats)
+
+
+@pytest.mark.parametrize("norm", [lambda: nn.BatchNorm1d(HIDDEN), nn.LazyBatchNorm1d], ids=["plain", "lazy"])
+def test_the_forward_that_gives_a_lazy_model_its_shapes_counts_as_no_batch(norm):
+    model = nn.Sequential(nn.LazyLinear(HIDDEN), norm())
+    x = rows()
+    before = x.clone()
+
+    flopsight.count(model, (x,))
+
+    assert model[1].num_batches_tracked == 0
+    assert torch.equal(model[1].running_mean, torch.zeros(HIDDEN))
+    assert torch.equal(model[1].running_var, torch.ones(HIDDEN))
+    assert torch.equal(x, before)
 
 
 def test_strict_passes_a_model_whose_ops_are_all_known():
