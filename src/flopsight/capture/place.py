@@ -99,7 +99,7 @@ class Places:
             return site, FORWARD
         place.after_backward = True
         if site is not self.sites.outside and place.task != -1:
-            return site, RECOMPUTE  # a module that was called in a backward; one that makes a backward was called before
+            return site, RECOMPUTE  # it was called in a backward; a module that makes one was called before
         # a hook on a parameter may step its optimizer as soon as the gradient is there
         return (site, OPTIMIZER) if self.optimizing and not torch.is_grad_enabled() else self._backward(place, task)
 
