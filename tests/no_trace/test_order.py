@@ -86,6 +86,17 @@ def test_a_mode_that_takes_the_counter_off_is_named():
     assert any("took the counter off" in str(doubt) for doubt in recording.profile.caveats)
 
 
+def test_hooks_that_take_ours_off_are_gone_when_the_count_ends():
+    model = net()
+    with saved_tensors_hooks(lambda t: t, lambda t: t):
+        recording = flopsight.recording(model)
+        recording.__enter__()
+        model(X)
+    recording.__exit__(None, None, None)
+
+    assert recording.profile.macs == 2 * LAYER
+
+
 @pytest.mark.parametrize("first", [0, 1])
 def test_two_windows_that_count_neighbouring_steps(first):
     model = net()

@@ -149,17 +149,25 @@ def popped_saved_hooks() -> Iterator[None]:
 
 @contextmanager
 def saved_hooks(pack: Callable[..., Any], unpack: Callable[..., Any], *, below: bool = False) -> Iterator[None]:
-    """Saved-tensor hooks, on top of others or below them; they go from wherever the others, coming and going, left them."""
+    """Saved-tensor hooks, on top of others or below them; they go from wherever the others, coming and going, left them.
+
+    Where somebody has taken them off who meant to leave, it is that one's hooks on top that go, as with `bring_to_top`.
+    """
     with without_saved_hooks() if below else nullcontext():
         torch._C._autograd._push_saved_tensors_default_hooks(pack, unpack)
     try:
         yield
     finally:
-        with ExitStack() as above:
-            while (top := top_saved_hooks()) is not None and top[0] is not pack:
-                above.enter_context(popped_saved_hooks())
-            if top is not None:
-                torch._C._autograd._pop_saved_tensors_default_hooks()
+        above = []
+        while (top := top_saved_hooks()) is not None:
+            torch._C._autograd._pop_saved_tensors_default_hooks()
+            if top[0] is pack:
+                break
+            above.append(top)
+        else:
+            del above[:1]
+        for hooks in reversed(above):
+            torch._C._autograd._push_saved_tensors_default_hooks(*hooks)
 
 
 _MODES = torch._C.DispatchKeySet(torch._C.DispatchKey.Python).add(torch._C.DispatchKey.PythonTLSSnapshot)
