@@ -6,7 +6,7 @@ import json
 import re
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -59,11 +59,10 @@ class Settings:
         """Settings from a block; `source` is named where something is wrong with it, `defaults` fill in the rest."""
         if not isinstance(block, Mapping):
             raise ConfigError(f"{source}: the settings are {_named(block)}, not a table of names and values.")
-        known = {setting.name for setting in fields(cls)}
         for name in block:
-            if name not in known:
+            if name not in _CHECKS:
                 raise ConfigError(
-                    f"{source}: there is no setting {name!r}.{did_you_mean(str(name), known) or _all(known)}"
+                    f"{source}: there is no setting {name!r}.{did_you_mean(str(name), _CHECKS) or _all(_CHECKS)}"
                 )
         given = {name: _CHECKS[name](value, f"{source}: {name}") for name, value in block.items()}
         return replace(defaults or cls(), **given)
@@ -75,16 +74,11 @@ class Settings:
         block, name = _block(_parse(path))
         if name == BLOCK:  # whoever writes DeepSpeed's block wants what DeepSpeed does where it is silent
             defaults = replace(defaults or cls(), profile_step=cls.profile_step, formats=(BLOCK_FORMAT,))
-        if not name and isinstance(block, Mapping) and not cls._any_meant(block):
+        if not name and isinstance(block, Mapping) and not _any_meant(block):
             raise ConfigError(
                 f"{path} holds no settings: it has no block {BLOCK!r} or {OUR_BLOCK!r}, and none of its names is a setting."
             )
         return cls.from_dict(block, f"{path}, {name}" if name else str(path), defaults)
-
-    @classmethod
-    def _any_meant(cls, block: Mapping[str, Any]) -> bool:
-        known = {setting.name for setting in fields(cls)}
-        return not block or any(name in known or did_you_mean(str(name), known) for name in block)
 
 
 def read_budgets(path: str | Path) -> Mapping[str, Any]:
@@ -129,6 +123,11 @@ def _block(page: Any) -> tuple[Any, str]:
             tools = page.get("tool", {})
             return tools.get(OUR_BLOCK, {}) if isinstance(tools, Mapping) else {}, f"tool.{OUR_BLOCK}"
     return page, ""
+
+
+def _any_meant(block: Mapping[str, Any]) -> bool:
+    """Whether a table without a name may be settings: it is empty, or a name in it is one, or nearly."""
+    return not block or any(name in _CHECKS or did_you_mean(str(name), _CHECKS) for name in block)
 
 
 def _flag(value: Any, place: str) -> bool:

@@ -241,16 +241,17 @@ def _counted_here(run: Run, **options: Any) -> tuple[Profile, Observed]:
 def _given_shapes(run: Run) -> list[str]:
     """The lazy modules, which get their shapes here: from their first forward, whoever makes it."""
     lazy = [m for m in run.model.modules() if isinstance(m, LazyModuleMixin) and m.has_uninitialized_params()]
-    if lazy:
-        buffers = Values(run.model.buffers())
-        with kept_rng(), kept_inputs(run.tensors), torch.no_grad():
-            try:
-                run.forward()
-            finally:
-                buffers.put_back()
-        for module in lazy:
-            if isinstance(module, nn.modules.batchnorm._NormBase):
-                module.reset_running_stats()  # which it did not have before this batch
+    if not lazy:
+        return []
+    buffers = Values(run.model.buffers())
+    with kept_rng(), kept_inputs(run.tensors), torch.no_grad():
+        try:
+            run.forward()
+        finally:
+            buffers.put_back()
+    for module in lazy:
+        if isinstance(module, nn.modules.batchnorm._NormBase):
+            module.reset_running_stats()  # which it did not have before this batch
     return [name for name, module in run.model.named_modules() if module in lazy]
 
 

@@ -123,9 +123,9 @@ class Watch:
 
     def _enter(self, call: Call, site: Site, module: nn.Module, args: Any, kwargs: Any) -> Any:
         self._made = None
-        self._calls.append(model_call(site, Run(self.model, args, kwargs)))
-        if self._first is None:
-            self._first = _stand_in(Run(self.model, args, kwargs))
+        run = Run(self.model, args, kwargs)
+        self._calls.append(model_call(site, run))
+        self._first = self._first or _stand_in(run)
         with pausing():
             # made before the count, so that nothing but the rehearsal comes between the count and the call
             rehearsal = Rehearsal(self.model, site.path, args, kwargs) if self._rehearses else None
