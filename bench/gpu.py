@@ -20,8 +20,8 @@ import torch
 from torch import nn
 
 import flopsight
-from flopsight.capture.inputs import Run
-from flopsight.capture.latency import traced_pass
+from flopsight.capture.model.run import Run
+from flopsight.capture.time.latency import traced_pass
 
 BF16 = torch.bfloat16
 SHOTS = 20

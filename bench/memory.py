@@ -12,7 +12,7 @@ from turns import interleaved, say
 
 import flopsight
 from flopsight import zoo
-from flopsight.session import Recording
+from flopsight.counting import Recording
 from flopsight.zoo.gpt import GPT, GPTConfig
 
 

@@ -18,8 +18,8 @@ import torch
 from torch import nn
 
 from flopsight import zoo
-from flopsight.script.loop import Loop
 from flopsight.script.plan import Plan
+from flopsight.script.script_loop import ScriptLoop
 
 NEVER = 10**9
 TARGET = 1.01
@@ -104,9 +104,9 @@ def enough_steps(step: Step) -> int:
     return max(1, min(500, round(BLOCK_SECONDS / (perf_counter() - begin))))
 
 
-def attached(step: Step, per: str, *, after: bool) -> Loop:
+def attached(step: Step, per: str, *, after: bool) -> ScriptLoop:
     """A loop that is watched, some steps before its window or after it."""
-    loop = Loop(Plan(first=1 if after else NEVER, last=1 if after else NEVER, per=per), lambda _make: None)
+    loop = ScriptLoop(Plan(first=1 if after else NEVER, last=1 if after else NEVER, per=per), lambda _make: None)
     loop.watch()
     step()
     while after and not loop.delivered:

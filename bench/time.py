@@ -15,9 +15,9 @@ from time import perf_counter
 import torch
 from torch import nn
 
-from flopsight.capture.backward import BackwardTimes
-from flopsight.capture.clock import user_time
-from flopsight.capture.timing import Timer
+from flopsight.capture.time.backward_marks import BackwardTimes
+from flopsight.capture.time.clock import user_time
+from flopsight.capture.time.module_marks import Timer
 
 REPEATS = 40
 TARGET, EMPTY_TARGET = 1.06, 1.0

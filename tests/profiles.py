@@ -91,7 +91,7 @@ def pool(name, batch, channels, side, latency=None):
 
 
 def lenet(batch=1024):
-    """LeNet5 as the seeds profile it, with the latencies printed there: 61,706 parameters, 426,516,480 MACs at 1024."""
+    """LeNet5 as the older profilers profile it, with the latencies printed there: 61,706 parameters, 426,516,480 MACs at 1024."""
     ms = 1e-3
     features = module(
         "feature_extractor", "Sequential",

@@ -22,7 +22,7 @@ _HOMES = {
     "FlopsProfiler": "compat.flops_profiler",
     "TIDSProfiler": "compat.tids",
     "AProfiler": "compat.aprofiler",
-    "step_profiler": "window",
+    "step_profiler": "loop.window",
 }
 """Where each public name lives. No submodule bears a public name, so `flopsight.profile` is always the function."""
 

@@ -11,15 +11,15 @@ import torch
 from torch import nn
 
 from .analysis.build import build
-from .capture.copies import copy_of
-from .capture.inputs import Run, make_run
-from .capture.kineto import NoDeviceTrace
-from .capture.latency import measure_latency
-from .capture.timeline import timeline_of
-from .capture.timing import forget
+from .capture.model.copies import copy_of
+from .capture.model.run import Run, make_run
+from .capture.time.kineto import NoDeviceTrace
+from .capture.time.latency import measure_latency
+from .capture.time.module_marks import forget
+from .capture.time.timeline import timeline_of
 from .caveats import Note
+from .counting import Ignored, Recording, attach, count_run, kept
 from .errors import CheckFailed, InputError, whole_number
-from .session import Ignored, Recording, attach, counted, kept
 from .timings import TIME_BUDGET
 from .tree import Profile
 
@@ -47,9 +47,9 @@ def count(
     if on not in ("real", "copy", "meta"):
         raise InputError(f"on must be 'real', 'copy' or 'meta', not {on!r}.")
     run = make_run(model, args, kwargs, input_shape, train=train, loss=loss, optimizer=optimizer)
-    with placed(run, on) as run:
+    with run_on(run, on) as run:
         # On meta, memory costs nothing to follow; on real tensors only a training step is worth the time it takes.
-        result, _ = counted(run, meta=on == "meta", memory=train or on == "meta")
+        result, _ = count_run(run, meta=on == "meta", memory=train or on == "meta")
     return checked(result) if strict else result
 
 
@@ -88,8 +88,8 @@ def profile(
             f"on must be 'real' or 'copy', not {on!r}. Without kernels there is no time: flopsight.count(..., on='meta')."
         )
     run = make_run(model, args, kwargs, input_shape, train=train, loss=loss, optimizer=optimizer)
-    with placed(run, on) as run:
-        result = profiled(
+    with run_on(run, on) as run:
+        result = profile_run(
             run,
             warmup=warmup,
             repeats=repeats,
@@ -117,7 +117,7 @@ def recording(model: nn.Module | None = None) -> Recording:
     return Recording(model)
 
 
-def profiled(
+def profile_run(
     run: Run,
     *,
     warmup: int = 3,
@@ -135,7 +135,7 @@ def profiled(
         raise InputError(f"time_budget must be a number of seconds above 0, not {time_budget!r}.")
     progress = progress or forget
     progress("counting")
-    result, seen = counted(run, memory=memory, ignored=ignored)
+    result, seen = count_run(run, memory=memory, ignored=ignored)
     if not latency or run.device.type == "meta":
         return result
     with kept(run):
@@ -165,7 +165,7 @@ def _with_timeline(result: Profile, run: Run) -> Profile:
 
 
 @contextmanager
-def placed(run: Run, on: str) -> Iterator[Run]:
+def run_on(run: Run, on: str) -> Iterator[Run]:
     """The run itself, or one on a copy; a loss may still read the original, so that its gradients are kept."""
     if on != "copy":
         yield run

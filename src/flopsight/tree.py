@@ -48,7 +48,7 @@ class Node:
     own_activation_bytes: int = 0
     """Storages that this module itself saved for backward; each storage is counted once, for the first who saved it."""
     allocated_bytes: int | None = None
-    """Growth of allocated memory during the module's forward, the seeds' AProfiler figure."""
+    """Growth of allocated memory during the module's forward, the older profilers' AProfiler figure."""
     own_peak_bytes: int = 0
     """Bytes alive at the peak of the step that ops of this module itself had made."""
     ops: tuple[OpRow, ...] = ()

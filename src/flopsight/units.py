@@ -1,4 +1,4 @@
-"""One door for the text of numbers: ours, the seeds', and back from text to numbers.
+"""One door for the text of numbers: ours, the older profilers', and back from text to numbers.
 
 Inside the program a number is FLOP, bytes or seconds. Only here does it get a prefix.
 """
@@ -69,7 +69,7 @@ def _three_digits(value: float) -> str:
     return f"{rounded:.{decimals}f}"
 
 
-# --- the seeds' style: `str(round(x, 2))` and a unit --------------------------------------------------------------
+# --- the older profilers' style: `str(round(x, 2))` and a unit --------------------------------------------------------------
 
 _THOUSAND, _MILLION, _BILLION, _TRILLION = 10**3, 10**6, 10**9, 10**12
 _TO_G = ((_BILLION, "G"), (_MILLION, "M"), (_THOUSAND, "K"))
@@ -77,33 +77,33 @@ _TO_T = ((_TRILLION, "T"), *_TO_G)
 _PARAMS = ((_BILLION, "G"), (_MILLION, "M"), (_THOUSAND, "k"))
 
 
-def seed_params(value: int) -> str:
-    """Parameters as the seeds print them: `61.71 k`, `336.23 M`, `156`."""
-    return _seed(value, _PARAMS, "")
+def deepspeed_params(value: int) -> str:
+    """Parameters as the older profilers print them: `61.71 k`, `336.23 M`, `156`."""
+    return _rounded(value, _PARAMS, "")
 
 
-def seed_macs(value: int) -> str:
-    """MACs as the seeds print them, never above G: `439.56 MMACs`, `41271.95 GMACs`, `0 MACs`."""
-    return _seed(value, _TO_G, "MACs")
+def deepspeed_macs(value: int) -> str:
+    """MACs as the older profilers print them, never above G: `439.56 MMACs`, `41271.95 GMACs`, `0 MACs`."""
+    return _rounded(value, _TO_G, "MACs")
 
 
-def seed_flops(value: float) -> str:
-    """A number of operations as the seeds print it, never above G: `29.04 G`, `6279.86 G`."""
-    return _seed(value, _TO_G, "")
+def deepspeed_flops(value: float) -> str:
+    """A number of operations as the older profilers print it, never above G: `29.04 G`, `6279.86 G`."""
+    return _rounded(value, _TO_G, "")
 
 
-def seed_rate(value: float) -> str:
-    """Operations per second as the seeds print them: `349.1 GFLOPS`, `1310.14 TFLOPS`, `0.0 FLOPS`."""
-    return _seed(float(value), _TO_T, "FLOPS")
+def deepspeed_rate(value: float) -> str:
+    """Operations per second as the older profilers print them: `349.1 GFLOPS`, `1310.14 TFLOPS`, `0.0 FLOPS`."""
+    return _rounded(float(value), _TO_T, "FLOPS")
 
 
-def seed_large(value: float, unit: str = "") -> str:
+def deepspeed_large(value: float, unit: str = "") -> str:
     """A number as AProfiler prints it, up to T: `1720.6 T`, `49.04 GB`."""
-    return _seed(value, _TO_T, unit)
+    return _rounded(value, _TO_T, unit)
 
 
-def seed_time(value: float) -> str:
-    """A time as the seeds print it: `1.89 s`, `25.7 ms`, `730.75 us`."""
+def deepspeed_time(value: float) -> str:
+    """A time as the older profilers print it: `1.89 s`, `25.7 ms`, `730.75 us`."""
     if value >= 1:
         return f"{_two_decimals(value)} s"
     if value >= 1e-3:
@@ -111,12 +111,12 @@ def seed_time(value: float) -> str:
     return f"{_two_decimals(value * 1e6) if value else 0} us"
 
 
-def seed_percent(part: float, whole: float) -> str:
-    """A share as the seeds print it, `38.12%`; nothing of nothing is `0.00%`."""
+def deepspeed_percent(part: float, whole: float) -> str:
+    """A share as the older profilers print it, `38.12%`; nothing of nothing is `0.00%`."""
     return f"{part / whole if whole else 0:.2%}"
 
 
-def _seed(value: float, steps: tuple[tuple[int, str], ...], unit: str) -> str:
+def _rounded(value: float, steps: tuple[tuple[int, str], ...], unit: str) -> str:
     for step, prefix in steps:
         if value >= step:
             return f"{_two_decimals(value / step)} {prefix}{unit}"

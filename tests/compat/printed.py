@@ -1,4 +1,4 @@
-"""The seeds' text read back into numbers."""
+"""The older profilers' text read back into numbers."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""get_model_profile with every argument of the seeds: the inference call, printed or not."""
+"""get_model_profile with every argument of the older profilers: the inference call, printed or not."""
 
 import pytest
 import torch
@@ -18,7 +18,7 @@ def quiet(model, **options):
     return get_model_profile(model, print_profile=False, as_string=False, **options)
 
 
-def test_the_seeds_call_runs_as_printed(capsys):
+def test_the_older_profilers_call_runs_as_printed(capsys):
     model = Net()
     batch_size = ROWS
 

@@ -1,4 +1,4 @@
-"""TIDSProfiler: the seeds' example, and what its text says."""
+"""TIDSProfiler: the older profilers' example, and what its text says."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""The seeds' training loop, as printed there; every number in the text is held to arithmetic."""
+"""The older profilers' training loop, as printed there; every number in the text is held to arithmetic."""
 
 import sys
 
@@ -16,7 +16,7 @@ FLOPS = LINEAR_FLOPS + NORM + DROP
 
 
 class Model(Net):
-    """The seeds' model takes a batch and returns its loss."""
+    """The older profilers' model takes a batch and returns its loss."""
 
     def forward(self, batch):
         return super().forward(batch).square().mean()
@@ -25,12 +25,12 @@ class Model(Net):
 LOSS = 2 * ROWS * OUT
 
 
-def test_the_seeds_training_loop_runs_as_printed(capsys):
+def test_the_older_profilers_training_loop_runs_as_printed(capsys):
     torch.manual_seed(0)
     data_loader = [torch.randn(ROWS, WIDE) for _ in range(8)]
     results = {}
 
-    # --- as in the seeds
+    # --- as in the older profilers
     model = Model()
     prof = FlopsProfiler(model)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)

@@ -218,13 +218,13 @@ def test_a_compiled_model_is_one_row_of_kernels():
 
 class NoTracer:
     def __init__(self, *_args, **_kwargs):
-        from flopsight.capture.kineto import NoDeviceTrace
+        from flopsight.capture.time.kineto import NoDeviceTrace
 
         raise NoDeviceTrace("the tracer is switched off for this test")
 
 
 def test_without_a_tracer_events_in_a_held_stream_take_over(monkeypatch):
-    monkeypatch.setattr("flopsight.capture.devicetime.device_trace", NoTracer)
+    monkeypatch.setattr("flopsight.capture.time.device_trace.device_trace", NoTracer)
     model = nn.Sequential(*(nn.Linear(2048, 2048) for _ in range(4))).cuda()
     profile = flopsight.profile(model, (torch.randn(4096, 2048, device="cuda"),), repeats=3)
 
@@ -240,7 +240,7 @@ def test_a_model_that_waits_for_the_device_falls_back_to_host_times(monkeypatch)
             out = super().forward(x)
             return out + out.sum().item()
 
-    monkeypatch.setattr("flopsight.capture.devicetime.device_trace", NoTracer)
+    monkeypatch.setattr("flopsight.capture.time.device_trace.device_trace", NoTracer)
     profile = flopsight.profile(Waits(64, 64).cuda(), (torch.randn(64, 64, device="cuda"),), repeats=3)
 
     assert [type(c).__name__ for c in profile.caveats].count("HostTimes") == 1

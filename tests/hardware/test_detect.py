@@ -11,7 +11,7 @@ from flopsight.errors import ConfigError, InputError
 from flopsight.hardware.detect import CUDNN, detect
 from flopsight.hardware.peaks import Ambiguous
 from flopsight.hardware.report import lines
-from flopsight.hardware.stated import VARIABLE, stated_peaks
+from flopsight.hardware.user_peaks import VARIABLE, stated_peaks
 
 GIB = 2**30
 
@@ -182,6 +182,6 @@ def test_the_report_says_what_the_user_stated():
 
 
 def test_the_table_is_read_without_torch():
-    code = "import sys; from flopsight.hardware import peaks, report, stated; peaks.devices(); assert 'torch' not in sys.modules"
+    code = "import sys; from flopsight.hardware import peaks, report, user_peaks; peaks.devices(); assert 'torch' not in sys.modules"
 
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -205,7 +205,7 @@ def test_a_frame_without_pandas_says_what_is_missing(profile, monkeypatch):
 
 
 def test_flopsight_profile_is_the_function_whatever_was_imported_before(profile, tmp_path):
-    import flopsight.capture.timing
+    import flopsight.capture.time.module_marks
     import flopsight.profiling.flops_profiler
     import flopsight.store
 

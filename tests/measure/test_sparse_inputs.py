@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 import flopsight
-from flopsight.capture.metas import stored_bytes
+from flopsight.capture.model.tensors import stored_bytes
 
 NODES, WIDE, OUT = 6, 8, 4
 EDGES = tuple(zip((0, 1, 1, 2, 4, 5, 5), (3, 0, 2, 2, 1, 4, 5), strict=True))

@@ -10,9 +10,9 @@ from torch import nn
 from toys import BrokenStep, Net, Raises, RaisesInBackward, Trouble
 
 import flopsight
-from flopsight.capture.clock import Clock
-from flopsight.capture.inputs import Run
-from flopsight.capture.latency import measure_latency
+from flopsight.capture.model.run import Run
+from flopsight.capture.time.clock import Clock
+from flopsight.capture.time.latency import measure_latency
 
 X = torch.ones(4, 8)
 

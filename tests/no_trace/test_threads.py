@@ -7,9 +7,9 @@ import torch
 from torch import nn
 
 import flopsight
-from flopsight.capture import sdpa
-from flopsight.capture.sdpa import attention_as_on
-from flopsight.capture.timing import Timer
+from flopsight.capture.time.module_marks import Timer
+from flopsight.capture.twin import attention
+from flopsight.capture.twin.attention import attention_as_on
 from flopsight.caveats import OtherThreads
 
 X = torch.ones(4, 8)
@@ -169,7 +169,7 @@ def test_who_begins_to_count_on_another_thread_does_not_change_what_ours_stands_
             barrier.wait(10)
             barrier.wait(10)  # theirs has begun
             counted = flopsight.count(Attends(), (torch.ones(1, 2, 4, 8, device="meta"),))
-            seen.append(sdpa._target())
+            seen.append(attention._target())
             barrier.wait(10)
         assert counted.macs == 2 * (2 * 4 * 4 * 8)
 

@@ -13,14 +13,22 @@ FLOORS = (
     ("capture", "formulas", "hardware", "zoo", "distributed"),
     ("analysis", "distributed.merge"),
     ("render",),
-    ("session",),
-    ("watch", "timedsteps"),
-    ("measure", "window"),
+    ("counting",),
+    ("measure", "loop"),
     ("script",),
     ("compat",),
     ("cli", "integrations"),
 )
 """From the ground up. A module may import its own floor's package and every floor below, never one above."""
+
+ROOMS = {
+    "hooks": set(),
+    "model": {"hooks"},
+    "count": {"hooks", "model"},
+    "twin": {"hooks", "model", "count"},
+    "time": {"hooks", "model"},
+}
+"""Inside capture: which rooms each room may import besides itself."""
 
 DOORS = {"render", "to_html", "to_frame", "save", "__str__", "mfu", "hfu"}
 """Methods of Profile that may reach up, importing inside the function; a comparison has its own `render`."""
@@ -135,13 +143,36 @@ def test_every_import_points_down():
 def test_an_import_that_points_up_is_noticed():
     up = imports(ast.parse("from ..render import render"), "analysis.tables", False)
     deep = imports(ast.parse("def f():\n    from ..measure import profile"), "render.tree", False)
-    sideways = imports(ast.parse("from ..formulas.registry import known"), "capture.dispatch", False)
+    sideways = imports(ast.parse("from ...formulas.registry import known"), "capture.count.dispatch", False)
     down = imports(ast.parse("from ..tree import Node"), "analysis.tables", False)
 
     assert broken_rules("analysis.tables", up) == ["analysis.tables imports render"]
     assert broken_rules("render.tree", deep) == ["render.tree imports measure"]
-    assert broken_rules("capture.dispatch", sideways) == ["capture.dispatch imports formulas.registry"]
+    assert broken_rules("capture.count.dispatch", sideways) == ["capture.count.dispatch imports formulas.registry"]
     assert broken_rules("analysis.tables", down) == []
+
+
+def rooms_entered(name, found):
+    """The imports of one module of capture that its room does not allow."""
+    room = name.split(".")[1]
+    inside = [target.split(".")[2] for target, _ in found if target.startswith("flopsight.capture.")]
+    return [f"{name} imports capture.{other}" for other in inside if other != room and other not in ROOMS[room]]
+
+
+def test_the_rooms_of_capture_import_only_those_before_them():
+    wrong = [rule for name, found in package() if name.startswith("capture.") for rule in rooms_entered(name, found)]
+
+    assert not wrong, wrong
+
+
+def test_a_room_of_capture_that_imports_a_later_one_is_noticed():
+    up = imports(ast.parse("from ..twin.meta_copy import make_twin"), "capture.count.dispatch", False)
+    aside = imports(ast.parse("from ..count import memory"), "capture.time.clock", False)
+    down = imports(ast.parse("from ..hooks import internals"), "capture.model.sites", False)
+
+    assert rooms_entered("capture.count.dispatch", up) == ["capture.count.dispatch imports capture.twin"]
+    assert rooms_entered("capture.time.clock", aside) == ["capture.time.clock imports capture.count"]
+    assert rooms_entered("capture.model.sites", down) == []
 
 
 def test_the_doors_of_a_profile_are_exactly_these():

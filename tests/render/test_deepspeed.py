@@ -1,4 +1,4 @@
-"""The seeds' Flops Profiler text: what is printed when, and what never breaks."""
+"""The older profilers' Flops Profiler text: what is printed when, and what never breaks."""
 
 import re
 from dataclasses import replace
@@ -31,7 +31,7 @@ def test_a_forward_alone_has_the_forward_lines_and_no_others():
     ]
 
 
-def test_a_training_step_has_all_lines_in_the_seeds_order_and_the_counted_one_beneath_the_estimate():
+def test_a_training_step_has_all_lines_in_the_older_profilers_order_and_the_counted_one_beneath_the_estimate():
     assert labels(text_of(stack(2, width=8))) == [
         "world size",
         "data parallel size",

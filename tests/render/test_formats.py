@@ -54,7 +54,7 @@ def test_options_that_are_none_are_as_if_not_given():
     assert render(profile, "json", depth=None, width=None) == render(profile, "json")
 
 
-def test_the_seeds_word_for_depth_works_everywhere_and_minus_one_is_the_deepest():
+def test_the_older_profilers_word_for_depth_works_everywhere_and_minus_one_is_the_deepest():
     profile = stack(2, width=8)
 
     assert render(profile, "tree", module_depth=1) == render(profile, "tree", depth=1)

@@ -157,7 +157,7 @@ def test_what_a_checkpoint_computes_again_is_named_at_the_peak(on):
 
 @ON
 def test_allocated_bytes_are_the_growth_of_memory_during_a_forward(on):
-    """The seeds' AProfiler figure: outputs that nobody saves are in it, and what was freed on the way is not."""
+    """The older profilers' AProfiler figure: outputs that nobody saves are in it, and what was freed on the way is not."""
     profile = train(perceptron(), torch.randn(ROWS, INTO), on=on)
 
     assert profile["0"].allocated_bytes == INNER

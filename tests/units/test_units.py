@@ -1,4 +1,4 @@
-"""The text of numbers. The seeds' figures are their own literals, each with the number it came from."""
+"""The text of numbers. The older profilers' figures are their own literals, each with the number it came from."""
 
 import pytest
 
@@ -60,19 +60,19 @@ def test_bytes_counts_rates_and_shapes_have_their_forms():
 
 
 # LeNet5, batch 1024; BERT-Large; PointNet 32x3x1024; a vision transformer of 16.9 G parameters
-SEED_PARAMS = [
+OLDER_PARAMS = [
     (61_706, "61.71 k"), (50_692, "50.69 k"), (156, "156"), (0, "0"), (2_416, "2.42 k"), (850, "850"),
     (61_100_840, "61.1 M"), (23_296, "23.3 k"), (336_234_306, "336.23 M"), (109_483_778, "109.48 M"),
     (3_463_763, "3.46 M"), (524_800, "524.8 k"), (513_000, "513.0 k"), (16_900_000_000, "16.9 G"), (1, "1"),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("value", "text"), SEED_PARAMS)
-def test_parameters_read_as_in_the_seeds(value, text):
-    assert units.seed_params(value) == text
+@pytest.mark.parametrize(("value", "text"), OLDER_PARAMS)
+def test_parameters_read_as_in_the_older_profilers(value, text):
+    assert units.deepspeed_params(value) == text
 
 
-SEED_MACS = [
+OLDER_MACS = [
     (439_559_168, "439.56 MMACs"), (3_139_930_000_000, "3139.93 GMACs"), (41_271_950_000_000, "41271.95 GMACs"),
     (1024 * 84 * 10, "860.16 KMACs"), (0, "0 MACs"), (4 * 768 * 2, "6.14 KMACs"), (14_070_000_000, "14.07 GMACs"),
     (32 * 256 * 9, "73.73 KMACs"), (32 * 1024 * 512, "16.78 MMACs"), (247_398_400, "247.4 MMACs"),
@@ -80,17 +80,17 @@ SEED_MACS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("value", "text"), SEED_MACS)
-def test_macs_read_as_in_the_seeds_and_stop_at_giga(value, text):
-    assert units.seed_macs(value) == text
+@pytest.mark.parametrize(("value", "text"), OLDER_MACS)
+def test_macs_read_as_in_the_older_profilers_and_stop_at_giga(value, text):
+    assert units.deepspeed_macs(value) == text
 
 
 @pytest.mark.parametrize(
     ("value", "text"),
     [(6_279_860_000_000, "6279.86 G"), (82_543_900_000_000, "82543.9 G"), (58_180_001_792, "58.18 G"), (29_041_000_000, "29.04 G"), (64, "64"), (0, "0")],
 )  # fmt: skip
-def test_operations_read_as_in_the_seeds_and_stop_at_giga(value, text):
-    assert units.seed_flops(value) == text
+def test_operations_read_as_in_the_older_profilers_and_stop_at_giga(value, text):
+    assert units.deepspeed_flops(value) == text
 
 
 @pytest.mark.parametrize(
@@ -100,16 +100,16 @@ def test_operations_read_as_in_the_seeds_and_stop_at_giga(value, text):
         (2 * 860_160 / 2.80356e-3, "613.62 MFLOPS"), (1310.14e12, "1310.14 TFLOPS"), (116.274e12, "116.27 TFLOPS"), (42.5e3, "42.5 KFLOPS"),
     ],
 )  # fmt: skip
-def test_rates_read_as_in_the_seeds_and_stop_at_tera(value, text):
-    assert units.seed_rate(value) == text
+def test_rates_read_as_in_the_older_profilers_and_stop_at_tera(value, text):
+    assert units.deepspeed_rate(value) == text
 
 
 @pytest.mark.parametrize(
     ("value", "text"),
     [(25.7e-3, "25.7 ms"), (730.75e-6, "730.75 us"), (1.89, "1.89 s"), (34.12, "34.12 s"), (2e-3, "2.0 ms"), (34.09e-6, "34.09 us"), (108.02e-3, "108.02 ms"), (0, "0 us")],
 )  # fmt: skip
-def test_times_read_as_in_the_seeds(value, text):
-    assert units.seed_time(value) == text
+def test_times_read_as_in_the_older_profilers(value, text):
+    assert units.deepspeed_time(value) == text
 
 
 @pytest.mark.parametrize(
@@ -117,13 +117,13 @@ def test_times_read_as_in_the_seeds(value, text):
     [(860.07e12, "", "860.07 T"), (1720.6e12, "", "1720.6 T"), (49.04e9, "", "49.04 G"), (49.04e9, "B", "49.04 GB"), (1296.58e12, "", "1296.58 T"), (512, "B", "512 B")],
 )  # fmt: skip
 def test_aprofilers_numbers_go_up_to_tera(value, unit, text):
-    assert units.seed_large(value, unit) == text
+    assert units.deepspeed_large(value, unit) == text
 
 
-def test_the_seeds_share_has_two_decimals_and_nothing_of_nothing_is_zero():
-    assert units.seed_percent(50_692, 61_706) == "82.15%"
-    assert units.seed_percent(0, 0) == "0.00%"
-    assert units.seed_percent(3, 3) == "100.00%"
+def test_the_older_profilers_share_has_two_decimals_and_nothing_of_nothing_is_zero():
+    assert units.deepspeed_percent(50_692, 61_706) == "82.15%"
+    assert units.deepspeed_percent(0, 0) == "0.00%"
+    assert units.deepspeed_percent(3, 3) == "100.00%"
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import csv
 from pathlib import Path
 
-ROWS = Path(__file__).parent.parent / "data" / "seeds"
+ROWS = Path(__file__).parent.parent / "data" / "older"
 
 
 def rows(name: str) -> dict[str, dict[str, str]]:

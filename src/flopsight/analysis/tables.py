@@ -47,7 +47,7 @@ def tree_rows(root: Node) -> list[TableRow]:
     """Every node in the order of the model, with the figures of its subtree."""
     return [
         _row(node, depth, parent, root, node.total, node.params, node.activation_bytes, _latencies(node))
-        for node, depth, parent in placed(root)
+        for node, depth, parent in with_depths(root)
     ]
 
 
@@ -55,7 +55,7 @@ def own_rows(root: Node, sort: str = "flops") -> list[TableRow]:
     """The modules that do something themselves, heaviest first, with their own figures: the column adds up."""
     rows = [
         _row(node, depth, parent, root, node.own, _own_params(node), node.own_activation_bytes, _own_latencies(node))
-        for node, depth, parent in placed(root)
+        for node, depth, parent in with_depths(root)
     ]
     rows = [
         row
@@ -98,7 +98,7 @@ class KindTotals:
 def depth_table(root: Node, limit: int | None = None) -> list[dict[str, KindTotals]]:
     """For each depth down to `limit`, or to the deepest, the figures by class name."""
     table: list[dict[str, KindTotals]] = []
-    for node, depth, _ in placed(root):
+    for node, depth, _ in with_depths(root):
         if node.path == OUTSIDE or (limit is not None and depth > limit):
             continue
         if depth == len(table):
@@ -153,15 +153,15 @@ def records(profile: Profile) -> list[dict[str, str | int | float | bool | None]
             "input_shapes": str([list(shape) for shape in node.input_shapes]),
             "output_shapes": str([list(shape) for shape in node.output_shapes]),
         }
-        for node, depth, _ in placed(profile.root)
+        for node, depth, _ in with_depths(profile.root)
     ]  # fmt: skip
 
 
-def placed(root: Node, depth: int = 0, parent: Node | None = None) -> Iterator[tuple[Node, int, Node | None]]:
+def with_depths(root: Node, depth: int = 0, parent: Node | None = None) -> Iterator[tuple[Node, int, Node | None]]:
     """Every node with its depth and its parent, parents first."""
     yield root, depth, parent
     for child in root.children:
-        yield from placed(child, depth + 1, root)
+        yield from with_depths(child, depth + 1, root)
 
 
 def modules(children: Iterable[Node]) -> list[Node]:

@@ -10,10 +10,10 @@ import typer
 
 from ..config import Settings, parse_steps
 from ..errors import InputError
-from ..script.launch import Target
+from ..script.launch import Program
 from ..script.plan import UNITS, Plan
-from ..script.profiled import profile_script
 from ..script.report import Report
+from ..script.run_script import profile_script
 
 DEFAULT_STEP = 5
 
@@ -56,9 +56,9 @@ def run(
         first = last = step
     elif steps is not None:
         first, last = parse_steps(steps, "--steps")
-    target = Target(words[0], tuple(words[1:]), is_module=module)
+    program = Program(words[0], tuple(words[1:]), is_module=module)
     report = Report(
-        path=Path.cwd() / (output or _default_name(target, first, last)),  # the script may go to another folder
+        path=Path.cwd() / (output or _default_name(program, first, last)),  # the script may go to another folder
         formats=(format,) if format else settings.formats or ("tree",),
         depth=settings.module_depth,
         top_modules=settings.top_modules,
@@ -68,7 +68,7 @@ def run(
         strict=settings.strict,
         budgets=settings.budgets,
     )
-    return profile_script(target, Plan(first, last, model, per), report)
+    return profile_script(program, Plan(first, last, model, per), report)
 
 
 def _settings(config: Path | None) -> Settings:
@@ -80,6 +80,6 @@ def _settings(config: Path | None) -> Settings:
     return Settings.read(config or project, settings)
 
 
-def _default_name(target: Target, first: int, last: int) -> str:
+def _default_name(program: Program, first: int, last: int) -> str:
     steps = f"step{first}" if first == last else f"steps{first}-{last}"
-    return f"flopsight-{target.title}-{steps}.json"
+    return f"flopsight-{program.title}-{steps}.json"

@@ -19,7 +19,7 @@ class AProfiler(FlopsProfiler):
     def get_total_activation(self, as_string: bool = False) -> Any:
         """Bytes saved for backward."""
         size = self.profile.activation_bytes
-        return units.seed_large(size, "B") if as_string else size
+        return units.deepspeed_large(size, "B") if as_string else size
 
     def compute_gpu_utilization(self, total_steps_time: float, dtype: object = None) -> float | None:
         """The FLOPs that were counted, over the time of their steps, over the device's dense peak in a dtype.

@@ -12,12 +12,12 @@ import torch
 from torch import nn
 
 from .. import units
-from ..capture.inputs import make_run
+from ..capture.model.run import make_run
 from ..errors import InputError
-from ..measure import profiled
+from ..loop.oneshot import OneShot
+from ..measure import profile_run
 from ..render import check as check_format
 from ..tree import Profile
-from ..watch import Watch
 from .engine import with_engine
 from .ignoring import ignoring
 
@@ -53,7 +53,7 @@ def get_model_profile(
     try:
         model.eval()
         with torch.no_grad():
-            result = profiled(
+            result = profile_run(
                 run, warmup=warm_up, repeats=REPEATS, memory=False, ignored=ignoring(model, ignore_modules)
             )
     finally:
@@ -66,7 +66,11 @@ def get_model_profile(
             output_file,
         )
     if as_string:
-        return units.seed_flops(result.flops), units.seed_macs(result.macs), units.seed_params(result.params)
+        return (
+            units.deepspeed_flops(result.flops),
+            units.deepspeed_macs(result.macs),
+            units.deepspeed_params(result.params),
+        )
     return result.flops, result.macs, result.params
 
 
@@ -79,17 +83,17 @@ class FlopsProfiler:
         self.model = model
         self.ds_engine = ds_engine
         self.recompute_fwd_factor = recompute_fwd_factor
-        self._watch = Watch(model)
+        self._shot = OneShot(model)
 
     @property
     def started(self) -> bool:
         """Whether the profiler is counting right now."""
-        return self._watch.running
+        return self._shot.running
 
     @property
     def profile(self) -> Profile:
         """What was seen so far, as a `flopsight.Profile`."""
-        return self._completed(self._watch.profile)
+        return self._completed(self._shot.profile)
 
     def _completed(self, seen: Profile) -> Profile:
         """With what the training engine around the model knows."""
@@ -98,39 +102,39 @@ class FlopsProfiler:
 
     def start_profile(self, ignore_list: Iterable[Any] | None = None) -> None:
         """Start profiling; what was seen before is forgotten."""
-        self._watch.start(ignoring(self.model, ignore_list))
+        self._shot.start(ignoring(self.model, ignore_list))
 
     def stop_profile(self) -> None:
         """Stop profiling. Numbers stay until the next start."""
-        self._watch.stop()
+        self._shot.stop()
 
     def reset_profile(self) -> None:
         """Forget what was seen, and go on if profiling was on."""
-        self._watch.reset()
+        self._shot.reset()
 
     def end_profile(self) -> None:
         """Stop profiling and clean up. Nothing is left in the model; numbers stay readable."""
-        self._watch.stop()
+        self._shot.stop()
 
     def get_total_flops(self, as_string: bool = False) -> Any:
         """Floating-point operations of the forward."""
         flops = self.profile.flops
-        return units.seed_flops(flops) if as_string else flops
+        return units.deepspeed_flops(flops) if as_string else flops
 
     def get_total_macs(self, as_string: bool = False) -> Any:
         """Multiply-accumulates of the forward."""
         macs = self.profile.macs
-        return units.seed_macs(macs) if as_string else macs
+        return units.deepspeed_macs(macs) if as_string else macs
 
     def get_total_duration(self, as_string: bool = False) -> Any:
         """Seconds of the forward."""
         seconds = self.profile.latency or 0.0
-        return units.seed_time(seconds) if as_string else seconds
+        return units.deepspeed_time(seconds) if as_string else seconds
 
     def get_total_params(self, as_string: bool = False) -> Any:
         """Parameters of the model, on this rank."""
         params = self.profile.params
-        return units.seed_params(params) if as_string else params
+        return units.deepspeed_params(params) if as_string else params
 
     def print_model_profile(
         self,
@@ -163,7 +167,7 @@ class FlopsProfiler:
 
 
 def check_page(module_depth: int, top_modules: int) -> None:
-    """Refuse what cannot be printed: the pages of all the seeds take the same two numbers."""
+    """Refuse what cannot be printed: the pages of all the older profilers take the same two numbers."""
     check_format("deepspeed", module_depth=module_depth, top_modules=top_modules)
 
 

@@ -12,7 +12,7 @@ from ..errors import InputError
 from . import peaks
 from .dtypes import TABLE_KEYS
 from .peaks import Ambiguous, Device
-from .stated import stated_peaks
+from .user_peaks import stated_peaks
 
 CUDNN = "float32/cudnn"
 """Key of the rate that cuDNN's float32 ops run at, where torch lets them use TF32 and plain products not."""

@@ -17,14 +17,14 @@ MEMORY_SEEN = (0.88, 1.08)
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
+class Rating:
     """A number with its pedigree; peaks.toml says what the grades mean."""
 
     value: float
     grade: str
     sources: tuple[str, ...]
 
-    def times(self, factor: float) -> Figure:
+    def times(self, factor: float) -> Rating:
         """The same pedigree for a part of the device."""
         return replace(self, value=self.value * factor)
 
@@ -55,9 +55,9 @@ class Device:
     architecture: str
     target: str
     one_torch_device_is: str
-    peaks: Mapping[str, Figure]
-    bandwidth: Figure
-    memory: Figure | None = None
+    peaks: Mapping[str, Rating]
+    bandwidth: Rating
+    memory: Rating | None = None
     memory_sizes: tuple[float, ...] = ()
     """Every size sold under this row's names."""
     names: tuple[str, ...] = ()
@@ -68,7 +68,7 @@ class Device:
     compute_units: int | None = None
     torch_units: tuple[int, ...] = ()
     scales_with_units: bool = False
-    l2: Figure | None = None
+    l2: Rating | None = None
     last_level_cache: int | None = None
     interconnect: Link | None = None
     derivation: Mapping[str, Any] = field(default_factory=dict)
@@ -145,7 +145,7 @@ def peak(device: Device, dtype: object, *, tf32: bool = False, half_accumulation
     return figure.value if figure else None
 
 
-def peak_figure(device: Device, dtype: str, *, tf32: bool = False, half_accumulation: bool = False) -> Figure | None:
+def peak_figure(device: Device, dtype: str, *, tf32: bool = False, half_accumulation: bool = False) -> Rating | None:
     """The figure behind `peak()`, with its grade and sources."""
     keys = table_keys(dtype, tf32=tf32, half_accumulation=half_accumulation)
     return next((device.peaks[key] for key in keys if key in device.peaks), None)
@@ -189,8 +189,8 @@ def _device(row: Mapping[str, Any]) -> Device:
     )
 
 
-def _figure(page: Mapping[str, Any]) -> Figure:
-    return Figure(page["value"], page["grade"], tuple(page["sources"]))
+def _figure(page: Mapping[str, Any]) -> Rating:
+    return Rating(page["value"], page["grade"], tuple(page["sources"]))
 
 
 def _plain(name: str) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from .detect import Found
-from .peaks import Ambiguous, Device, Figure, sources
-from .stated import VARIABLE
+from .peaks import Ambiguous, Device, Rating, sources
+from .user_peaks import VARIABLE
 
 GRADES = {
     "A": "a vendor's table was read, or independent citations agree",
@@ -95,5 +95,5 @@ def _rate(dtype: str, value: float) -> str:
     return f"{value / 1e12:.5g} {'TOP/s' if dtype in INTEGER else 'TFLOP/s'}"
 
 
-def _keys(figure: Figure) -> str:
+def _keys(figure: Rating) -> str:
     return " ".join(figure.sources)

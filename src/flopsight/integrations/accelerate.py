@@ -17,9 +17,9 @@ from accelerate import Accelerator
 from torch import nn
 
 from ..distributed.topology import world_of
+from ..loop.window import check_optimizer
 from ..records import PHASES
 from ..tree import Profile
-from ..window import check_optimizer
 from .follower import Follower
 
 

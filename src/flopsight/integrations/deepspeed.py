@@ -16,7 +16,7 @@ import torch
 from deepspeed.runtime import engine as _runtime
 from torch import nn
 
-from ..analysis.phases import only
+from ..analysis.phase_filter import only
 from ..compat.engine import with_engine
 from ..compat.flops_profiler import FlopsProfiler
 from ..config import BLOCK, parse_phases
@@ -55,7 +55,7 @@ class EngineProfiler(FlopsProfiler):
             return self._printed
         engine = self.ds_engine
         seen = replace(
-            self._watch.profile,
+            self._shot.profile,
             recompute_fwd_factor=self.recompute_fwd_factor,
             step=engine.flops_profiler_profile_step(),
         )
@@ -68,14 +68,14 @@ class EngineProfiler(FlopsProfiler):
         if engine.global_steps != engine.flops_profiler_profile_step() or not torch.is_grad_enabled():
             return
         if self._begun:
-            self._watch.resume()
+            self._shot.resume()
         else:
-            self._watch.start()
+            self._shot.start()
             self._begun = True
 
     def _after(self, _engine: Any, _args: Any, _output: Any) -> None:
         self._in_engine = False
-        self._watch.stop()
+        self._shot.stop()
 
     def start_profile(self, ignore_list: Iterable[Any] | None = None) -> None:
         """Begin where the model is called past its engine; else the engine's call has begun."""

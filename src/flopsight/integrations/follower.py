@@ -10,12 +10,12 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from ..analysis.phases import only
+from ..analysis.phase_filter import only
 from ..config import parse_phases
 from ..errors import StateError
+from ..loop.window import StepWindow, checked_steps
 from ..records import PHASES
 from ..tree import Profile, World
-from ..window import StepWindow, checked_steps
 from .trackers import scalars
 
 ALONE = World()

@@ -28,11 +28,11 @@ RENDERERS = {
 """Where the function lives that draws a format: it takes the profile, then options by name, and returns text."""
 DEPTHS = ("depth", "module_depth")
 DEEPEST = -1
-"""The seeds' way to say: down to the deepest."""
+"""The older profilers' way to say: down to the deepest."""
 
 
 def render(profile: Profile, format: str = "tree", **options: Any) -> str:
-    """Draw a profile; options that are None are as if not given, and `module_depth` is the seeds' word for `depth`."""
+    """Draw a profile; options that are None are as if not given, and `module_depth` is the older profilers' word for `depth`."""
     draw = _renderer(format)
     text = draw(profile, **_checked(format, draw, options))
     assert isinstance(text, str)

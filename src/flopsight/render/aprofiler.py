@@ -1,4 +1,4 @@
-"""The seeds' AProfiler text: parameters, operations, time and activation bytes, by depth.
+"""The older profilers' AProfiler text: parameters, operations, time and activation bytes, by depth.
 
 Activation is the growth of allocated memory during a module's forward where the device could tell it, else what was
 saved for backward.
@@ -9,8 +9,8 @@ from __future__ import annotations
 from .. import units
 from ..analysis.tables import activation, depth_table, mark
 from ..tree import Node, Profile
+from .deepspeed_lines import doubts, fact, rule, top
 from .module_repr import module_repr
-from .seed_lines import doubts, fact, rule, top
 
 NOTATIONS = """\
 Notations:
@@ -49,14 +49,14 @@ def render(
 def summary(profile: Profile) -> list[str]:
     """The summary's lines; those that nothing is known about are left out."""
     lines = [
-        fact("params per gpu", units.seed_params(profile.params)),
-        fact("activation bytes", units.seed_large(activation(profile.root))),
-        fact("fwd macs per GPU", units.seed_large(profile.macs)),
-        fact("fwd flops per GPU", units.seed_large(profile.flops)),
+        fact("params per gpu", units.deepspeed_params(profile.params)),
+        fact("activation bytes", units.deepspeed_large(activation(profile.root))),
+        fact("fwd macs per GPU", units.deepspeed_large(profile.macs)),
+        fact("fwd flops per GPU", units.deepspeed_large(profile.flops)),
     ]
     if profile.latency:
-        rate = units.seed_large(profile.flops / profile.steps / profile.latency)
-        lines.append(fact("fwd latency", units.seed_time(profile.latency)))
+        rate = units.deepspeed_large(profile.flops / profile.steps / profile.latency)
+        lines.append(fact("fwd latency", units.deepspeed_time(profile.latency)))
         lines.append(fact("fwd FLOPS per GPU = fwd flops per GPU / fwd latency", rate))
     return lines
 
@@ -70,28 +70,28 @@ def aggregated(profile: Profile, *, depth: int | None = None, top_modules: int =
     for level, kinds in enumerate(depth_table(profile.root, depth)):
         lines += [
             f"depth {level}:",
-            f"    params:     - {top(kinds, top_modules, lambda kind: kind.params, units.seed_params)}",
-            f"    flops:      - {top(kinds, top_modules, lambda kind: kind.cost.flops, units.seed_large)}",
-            f"    macs:       - {top(kinds, top_modules, lambda kind: kind.cost.macs, units.seed_large)}",
-            f"    fwd latency - {top(kinds, top_modules, lambda kind: kind.latency, units.seed_time)}",
+            f"    params:     - {top(kinds, top_modules, lambda kind: kind.params, units.deepspeed_params)}",
+            f"    flops:      - {top(kinds, top_modules, lambda kind: kind.cost.flops, units.deepspeed_large)}",
+            f"    macs:       - {top(kinds, top_modules, lambda kind: kind.cost.macs, units.deepspeed_large)}",
+            f"    fwd latency - {top(kinds, top_modules, lambda kind: kind.latency, units.deepspeed_time)}",
             f"    activation  - {top(kinds, top_modules, lambda kind: kind.activation_bytes, _bytes)}",
         ]
     return lines
 
 
 def _bytes(value: float) -> str:
-    return units.seed_large(value, "B")
+    return units.deepspeed_large(value, "B")
 
 
 def _described(node: Node) -> str:
     time = node.latency or 0.0
     marked = [mark(node)] if mark(node) else []
     parts = [
-        f"{units.seed_params(node.params)} params",
-        f"{units.seed_large(node.flops)} flops",
-        f"{units.seed_large(node.macs)} macs",
-        f"{units.seed_time(time)} latency",
-        f"{units.seed_large(node.flops / time if time else 0.0)} FLOPS",
+        f"{units.deepspeed_params(node.params)} params",
+        f"{units.deepspeed_large(node.flops)} flops",
+        f"{units.deepspeed_large(node.macs)} macs",
+        f"{units.deepspeed_time(time)} latency",
+        f"{units.deepspeed_large(node.flops / time if time else 0.0)} FLOPS",
         f"{_bytes(activation(node))} activation",
         *marked,
         node.extra_repr,

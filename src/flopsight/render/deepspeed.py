@@ -1,4 +1,4 @@
-"""The seeds' Flops Profiler text, label for label: summary, aggregated profile by depth, detailed tree.
+"""The older profilers' Flops Profiler text, label for label: summary, aggregated profile by depth, detailed tree.
 
 Where no time was measured the summary leaves its latency lines out, and rows keep their form with `0 us, 0.00%
 latency, 0.0 FLOPS`; a fourth note then says so.
@@ -11,8 +11,8 @@ from collections.abc import Callable
 from .. import units
 from ..analysis.tables import KindTotals, depth_table, mark
 from ..tree import Node, Profile, Stat
+from .deepspeed_lines import doubts, fact, rule, top
 from .module_repr import module_repr
-from .seed_lines import doubts, fact, rule, top
 
 NOTATIONS = """\
 Notations:
@@ -46,7 +46,7 @@ def render(
     top_modules: int = 1,
     detailed: bool = True,
 ) -> str:
-    """The whole text; `depth` is the seeds' `module_depth`, None for the deepest."""
+    """The whole text; `depth` is the older profilers' `module_depth`, None for the deepest."""
     step = profile_step if profile_step is not None else profile.step if profile.step is not None else 1
     lines = [rule("Flops Profiler", 26), f"Profile Summary at step {step}:", NOTATIONS, *summary(profile), ""]
     lines += [*aggregated(profile, depth=depth, top_modules=top_modules), ""]
@@ -72,9 +72,9 @@ def aggregated(profile: Profile, *, depth: int | None = None, top_modules: int =
     for level, kinds in enumerate(depth_table(profile.root, depth)):
         lines += [
             f"depth {level}:",
-            f"    params      - {top(kinds, top_modules, lambda kind: kind.params, units.seed_params)}",
-            f"    MACs        - {top(kinds, top_modules, _macs, units.seed_macs)}",
-            f"    fwd latency - {top(kinds, top_modules, lambda kind: kind.latency, units.seed_time)}",
+            f"    params      - {top(kinds, top_modules, lambda kind: kind.params, units.deepspeed_params)}",
+            f"    MACs        - {top(kinds, top_modules, _macs, units.deepspeed_macs)}",
+            f"    fwd latency - {top(kinds, top_modules, lambda kind: kind.latency, units.deepspeed_time)}",
         ]
     return lines
 
@@ -88,13 +88,13 @@ def described(profile: Profile) -> Callable[[Node], str]:
         time = node.latency or 0.0
         marked = [mark(node)] if mark(node) else []
         parts = [
-            units.seed_params(node.params),
-            f"{units.seed_percent(node.params, root.params)} Params",
-            units.seed_macs(node.macs),
-            f"{units.seed_percent(node.macs, root.macs)} MACs",
-            units.seed_time(time),
-            f"{units.seed_percent(time, whole_time)} latency",
-            units.seed_rate(node.flops / time if time else 0.0),
+            units.deepspeed_params(node.params),
+            f"{units.deepspeed_percent(node.params, root.params)} Params",
+            units.deepspeed_macs(node.macs),
+            f"{units.deepspeed_percent(node.macs, root.macs)} MACs",
+            units.deepspeed_time(time),
+            f"{units.deepspeed_percent(time, whole_time)} latency",
+            units.deepspeed_rate(node.flops / time if time else 0.0),
             *marked,
             node.extra_repr,
         ]
@@ -124,14 +124,14 @@ def _size(profile: Profile) -> list[str]:
     known = profile.model_parallel_costs is not None
     params = whole.params if known or whole.params != profile.params else profile.params * ways
     flops = whole.flops if known else profile.flops * ways
-    # a shard of every tensor is no 1/mp_size of the model, so the seeds' equation would be false
+    # a shard of every tensor is no 1/mp_size of the model, so the older profilers' equation would be false
     label = "params of model" if profile.world.sharded else "params of model = params per GPU * mp_size"
     return [
-        fact("params per gpu", units.seed_params(profile.params)),
-        fact(label, units.seed_params(params)),
-        fact("fwd MACs per GPU", units.seed_macs(profile.macs)),
-        fact("fwd flops per GPU", units.seed_flops(profile.flops)),
-        fact("fwd flops of model = fwd flops per GPU * mp_size", units.seed_flops(flops)),
+        fact("params per gpu", units.deepspeed_params(profile.params)),
+        fact(label, units.deepspeed_params(params)),
+        fact("fwd MACs per GPU", units.deepspeed_macs(profile.macs)),
+        fact("fwd flops per GPU", units.deepspeed_flops(profile.flops)),
+        fact("fwd flops of model = fwd flops per GPU * mp_size", units.deepspeed_flops(flops)),
     ]
 
 
@@ -140,27 +140,27 @@ def _speed(profile: Profile) -> list[str]:
     forward, backward = _seconds(timing.forward), _seconds(timing.backward)
     times, rates, ends = [], [], []
     if forward:
-        times.append(fact("fwd latency", units.seed_time(forward)))
-        rates.append(fact("fwd FLOPS per GPU = fwd flops per GPU / fwd latency", units.seed_rate(flops / forward)))
+        times.append(fact("fwd latency", units.deepspeed_time(forward)))
+        rates.append(fact("fwd FLOPS per GPU = fwd flops per GPU / fwd latency", units.deepspeed_rate(flops / forward)))
     if backward:
         # DeepSpeed's estimate stays, as its users compare it; what autograd really ran stands beneath it
         factor = 2 + profile.recompute_fwd_factor
         label = f"bwd FLOPS per GPU = {factor:g} * fwd flops per GPU / bwd latency"
-        times.append(fact("bwd latency", units.seed_time(backward)))
-        rates.append(fact(label, units.seed_rate(factor * flops / backward)))
+        times.append(fact("bwd latency", units.deepspeed_time(backward)))
+        rates.append(fact(label, units.deepspeed_rate(factor * flops / backward)))
         counted = (profile.backward.flops + profile.recompute.flops) / profile.steps
         if counted:
             label = "bwd FLOPS per GPU = counted bwd flops per GPU / bwd latency"
-            rates.append(fact(label, units.seed_rate(counted / backward)))
+            rates.append(fact(label, units.deepspeed_rate(counted / backward)))
         if forward:
             label = f"fwd+bwd FLOPS per GPU = {factor + 1:g} * fwd flops per GPU / (fwd+bwd latency)"
-            rates.append(fact(label, units.seed_rate((factor + 1) * flops / (forward + backward))))
+            rates.append(fact(label, units.deepspeed_rate((factor + 1) * flops / (forward + backward))))
     step = _seconds(timing.optimizer)
     if step:
-        ends.append(fact("step latency", units.seed_time(step)))
+        ends.append(fact("step latency", units.deepspeed_time(step)))
     if forward and backward:
         whole = forward + backward + step  # as the notations say; what runs in between is no part of it
-        ends.append(fact("iter latency", units.seed_time(whole)))
+        ends.append(fact("iter latency", units.deepspeed_time(whole)))
         if profile.batch_size:
             samples = profile.batch_size * profile.world.data_parallel / whole
             ends.append(fact("samples/second", str(round(samples, 2))))

@@ -6,7 +6,7 @@ from math import floor
 
 from .. import units
 from ..analysis.explain import why_unknown
-from ..analysis.facts import facts
+from ..analysis.summary_facts import facts
 from ..caveats import BadFormula, UnknownOps
 from ..tree import Profile
 

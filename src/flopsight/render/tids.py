@@ -1,4 +1,4 @@
-"""The seeds' TIDSProfiler text: every module with its latency and the shapes that went in and came out."""
+"""The older profilers' TIDSProfiler text: every module with its latency and the shapes that went in and came out."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ..analysis.tables import mark, modules
 from ..records import Shape
 from ..tree import Node, Profile
-from .seed_lines import doubts
+from .deepspeed_lines import doubts
 
 INDENT = " " * 8
 NO_TIME = "Latency was not measured: the latencies above are 0."

@@ -22,7 +22,7 @@ INTERRUPTED = 130
 
 
 @dataclass(frozen=True)
-class Target:
+class Program:
     """What to run: a file, a folder or archive with a `__main__.py`, or a module as after `python -m`."""
 
     name: str
@@ -49,9 +49,9 @@ class Ending:
     """What it raised and nobody caught."""
 
 
-def launch(target: Target) -> Ending:
-    """Run the target to its end. What it raises is shown as `python` shows it, without our frames."""
-    compiled, main = _load(target)
+def launch(program: Program) -> Ending:
+    """Run the program to its end. What it raises is shown as `python` shows it, without our frames."""
+    compiled, main = _load(program)
     sys.modules["__main__"] = main
     try:
         exec(compiled(), vars(main))  # noqa: S102 - running the user's script is what we are asked to do
@@ -71,17 +71,17 @@ def _exit_code(problem: SystemExit) -> int:
     return 1
 
 
-def _load(target: Target) -> tuple[Callable[[], CodeType], ModuleType]:
-    """How to compile the target, and the `__main__` that it runs in; argv and search path are its own from here on."""
-    if target.is_module:
+def _load(program: Program) -> tuple[Callable[[], CodeType], ModuleType]:
+    """How to compile the program, and the `__main__` that it runs in; argv and search path are its own from here on."""
+    if program.is_module:
         _search_first(str(Path.cwd()))
-        spec = _module_spec(target.name)
-        sys.argv = [str(spec.origin), *target.args]
+        spec = _module_spec(program.name)
+        sys.argv = [str(spec.origin), *program.args]
         return partial(_code_of, spec), _main(spec.origin, spec)
-    path = os.path.join(Path.cwd(), target.name)  # noqa: PTH118 - `python` keeps the dots that pathlib takes out
+    path = os.path.join(Path.cwd(), program.name)  # noqa: PTH118 - `python` keeps the dots that pathlib takes out
     if not Path(path).exists():
-        raise InputError(f"There is no script {target.name}.")
-    sys.argv = [target.name, *target.args]
+        raise InputError(f"There is no script {program.name}.")
+    sys.argv = [program.name, *program.args]
     if Path(path).is_file() and not zipfile.is_zipfile(path):
         _search_first(str(Path(path).resolve().parent))
         loader = SourceFileLoader("__main__", path)
@@ -90,7 +90,7 @@ def _load(target: Target) -> tuple[Callable[[], CodeType], ModuleType]:
     _search_first(path)
     found = PathFinder.find_spec("__main__", [path])
     if found is None:
-        raise InputError(f"{target.name} has no __main__.py to run.")
+        raise InputError(f"{program.name} has no __main__.py to run.")
     return partial(_code_of, found), _main(found.origin, found)
 
 

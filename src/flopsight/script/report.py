@@ -12,7 +12,7 @@ from typing import Any, TextIO
 
 from ..analysis.budget import check as broken_budgets
 from ..analysis.budget import limits
-from ..analysis.phases import only
+from ..analysis.phase_filter import only
 from ..errors import FlopsightError, InputError
 from ..records import PHASES
 from ..render import check as check_format

@@ -9,9 +9,9 @@ from typing import Any
 
 import torch
 
-from ..capture.internals import graph_task
-from ..capture.ownership import after_optimizer_steps, let_go
-from ..capture.scope import Call, wrapped
+from ..capture.hooks.internals import graph_task
+from ..capture.hooks.optimizer_steps import after_optimizer_steps, let_go
+from ..capture.hooks.patches import Call, wrapped
 
 SKIPPED = "the gradient scaler skipped its update"
 Told = Callable[[torch.optim.Optimizer, str], None]

@@ -13,7 +13,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from torch_counter import attribution
 
 import flopsight
-from flopsight.capture.inputs import default_loss
+from flopsight.capture.model.run import default_loss
 from flopsight.caveats import Assumed, NoTwin
 from flopsight.tree import Profile
 

@@ -6,7 +6,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 from lanes.frameworks.arithmetic import llama_macs, llama_params, resnet_macs, resnet_params
-from run.running import torchrun
+from script.running import torchrun
 
 from flopsight.store import loads
 

@@ -11,7 +11,7 @@ import lightning.pytorch  # noqa: F401 - it replaces torch.compile for good, so 
 import pytest
 import torch
 from lanes.frameworks.arithmetic import llama_macs, resnet_macs
-from run.running import start
+from script.running import start
 from torch.nn import functional as F
 
 import flopsight

@@ -1,0 +1,166 @@
+"""Where a thread is, forward and backward: the row and the phase that an op belongs to."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from bisect import bisect_right
+from collections.abc import Iterator
+from types import CodeType, FrameType
+from typing import Any
+
+import torch
+from torch import nn
+
+from ...records import BACKWARD, FORWARD, OPTIMIZER, RECOMPUTE
+from ..hooks import internals
+from ..model.sites import Site, Sites
+
+FARTHEST = 40
+"""How many Python frames we look up for a `forward` that was called by hand."""
+
+
+class Position:
+    """Where one thread is: the module it runs, and which module made which autograd nodes."""
+
+    __slots__ = ("after_backward", "direct", "numbers", "relabelled", "rows", "site", "task")
+
+    def __init__(self, site: Site) -> None:
+        self.site = site
+        self.numbers = [-1]
+        self.rows = [site]
+        self.task = -1
+        self.direct: tuple[Site, FrameType] | None = None
+        self.after_backward = False
+        self.relabelled = False
+
+    def mark(self, site: Site, already_made: int = 0) -> None:
+        """From the next autograd node on (or the one just made), `site` is the maker."""
+        number = internals.sequence_number() - already_made
+        if number <= self.numbers[-1]:
+            self.rows[-1] = site
+        else:
+            self.numbers.append(number)
+            self.rows.append(site)
+
+    def maker(self, number: int) -> Site:
+        """The row whose forward made the autograd node with that number."""
+        return self.rows[bisect_right(self.numbers, number) - 1]
+
+
+class Attribution:
+    """The positions of the thread that began to watch and of the threads that its backward runs on."""
+
+    def __init__(self, sites: Sites, boundary: CodeType, *, in_loop: bool = False) -> None:
+        self.sites = sites
+        self.optimizing = False
+        self.direct_forwards: set[str] = set()
+        self.elsewhere: set[Site] = set()
+        """Rows that were called on other threads while the model ran."""
+        self._boundary = boundary
+        self._owner = threading.get_ident()
+        self._positions = {self._owner: Position(sites.outside)}
+        # a step of a loop begins where the one before updated the parameters: averages of them are still to be updated
+        self._positions[self._owner].after_backward = in_loop
+
+    def here(self, *, dispatching: bool = False) -> Position | None:
+        """This thread's place; a thread that carries our mode into backward gets one when it is first seen.
+
+        While the mode handles an op (`dispatching`) it is off the thread's stack, though it is ours.
+        """
+        thread = threading.get_ident()
+        position = self._positions.get(thread)
+        if position is None and internals.graph_task() != -1 and (dispatching or internals.dispatch_depth()):
+            position = self._positions[thread] = Position(self.sites.outside)
+        return position
+
+    def pass_by(self, module: nn.Module) -> None:
+        """A module is called on a thread that is not watched; it may be the model that has it called there."""
+        row = self.sites.row(module)
+        if row is not None and self._positions[self._owner].site is not self.sites.outside:
+            self.elsewhere.add(row)
+
+    def where(self, position: Position) -> tuple[Site, str]:
+        """The row and the phase that an op belongs to."""
+        site = position.site
+        task = internals.graph_task()
+        if task == -1:
+            if position.direct is not None:
+                if self._running(position.direct[1]):
+                    return position.direct[0], FORWARD
+                position.direct = None
+            if position.relabelled:
+                position.relabelled = False
+                position.mark(site, already_made=1)
+            if site is self.sites.outside and (
+                self.optimizing or (position.after_backward and not torch.is_grad_enabled())
+            ):
+                return site, OPTIMIZER
+            return site, FORWARD
+        position.after_backward = True
+        if site is not self.sites.outside and position.task != -1:
+            return site, RECOMPUTE  # it was called in a backward; a module that makes one was called before
+        # a hook on a parameter may step its optimizer as soon as the gradient is there
+        return (site, OPTIMIZER) if self.optimizing and not torch.is_grad_enabled() else self._backward(position, task)
+
+    def _backward(self, position: Position, task: int) -> tuple[Site, str]:
+        """The module that made the running autograd node; or the one whose checkpoint is being recomputed."""
+        node = internals.current_node()
+        if node is None:
+            return self.sites.outside, BACKWARD
+        number = internals.node_sequence(node)
+        if number >= internals.NO_SEQUENCE:
+            return self.sites.owners.get(id(node.variable), self.sites.outside), BACKWARD
+        # A nested backward that this thread began runs nodes that this thread made; any other, the owner's.
+        nested = len(position.numbers) > 1 and position.task not in (-1, task)
+        maker = (position if nested else self._positions[self._owner]).maker(number)
+        if not torch.is_grad_enabled():
+            return maker, BACKWARD
+        if node.name() == "CheckpointFunctionBackward" or internals.in_checkpoint():
+            return self._module_above() or maker, RECOMPUTE
+        position.mark(
+            maker, already_made=1
+        )  # double backward: what this op adds to the graph belongs to the same module
+        position.relabelled = True
+        return maker, BACKWARD
+
+    def touch(self, position: Position, parameter: Any) -> None:
+        """Notice a module whose `.forward()` was called by hand: it touches its parameter outside its own call."""
+        owner = self.sites.owners.get(id(parameter))
+        if owner is None or owner.module == position.site.module or internals.graph_task() != -1:
+            return
+        if position.direct is not None and position.direct[0] is owner:
+            return
+        frame = self._forward_of(owner)
+        if frame is not None:
+            position.direct = (owner, frame)
+            position.mark(owner)
+            self.direct_forwards.add(owner.path)
+
+    def _frames(self) -> Iterator[FrameType]:
+        """The Python frames above us, up to the module call that we are in."""
+        frame: FrameType | None = sys._getframe(2)
+        for _ in range(FARTHEST):
+            if frame is None or frame.f_code is self._boundary:
+                return
+            yield frame
+            frame = frame.f_back
+
+    def _running(self, sought: FrameType) -> bool:
+        return any(frame is sought for frame in self._frames())
+
+    def _forward_of(self, owner: Site) -> FrameType | None:
+        for frame in self._frames():
+            if frame.f_code.co_name == "forward":
+                module = frame.f_locals.get("self")
+                if isinstance(module, nn.Module) and self.sites.row(module) is owner:
+                    return frame
+        return None
+
+    def _module_above(self) -> Site | None:
+        """The module whose method is running, where a checkpoint calls one without a module call."""
+        for frame in self._frames():
+            module = frame.f_locals.get("self")
+            if isinstance(module, nn.Module):
+                return self.sites.row(module)
+        return None

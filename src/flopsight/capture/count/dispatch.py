@@ -1,0 +1,380 @@
+"""Every op that runs, turned into a record: which, with what arguments, in which module and phase."""
+
+from __future__ import annotations
+
+from collections import Counter as Tally
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, nullcontext
+from itertools import chain
+from typing import Any
+
+import torch
+from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from ...caveats import Caveat, Note
+from ...records import FORWARD, OPTIMIZER, RECOMPUTE, ModuleCall, OpRecord
+from ..hooks import internals
+from ..hooks.optimizer_steps import optimizer_steps
+from ..hooks.patches import Call, eager, module_calls, wrapped
+from ..model.sites import Site, Sites, sites_of
+from ..model.tensors import flat, meta, raw, tensors_in
+from .attribution import Attribution, Position
+from .memory import INPUTS, Live, Saved, held_by
+from .op_calls import OpCalls
+from .opinfo import MADE_OF_OPS, GraphReplay, OpInfo, describe, stored, values_by_name
+from .ownership import Ownership
+
+SAVED_UNSEEN = Note(
+    "What is saved for backward was not seen: saved-tensor hooks are disabled here (torch.func does that). "
+    "Count outside that block to have it."
+)
+TAKEN_OFF = Note(
+    "Somebody's dispatch mode was left in another order than it was entered, and took the counter off with it: "
+    "what ran afterwards is not counted. Begin and end the count inside that mode's block, or outside it."
+)
+WORKING = frozenset(("pointwise", "reduction", "matrix", "other"))
+
+
+class Counter(TorchDispatchMode):
+    """Records every op inside the `with`, on the thread that entered it and in the backward it begins."""
+
+    supports_higher_order_operators = True
+
+    def __init__(
+        self,
+        model: nn.Module | Sites | None,
+        known: Callable[[str], bool],
+        saved: Saved | None = None,
+        live: Live | None = None,
+        *,
+        in_loop: bool = False,
+    ) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.sites = sites_of(model)
+        self.attribution: Attribution | None = None
+        self.direct_forwards: set[str] = set()
+        self._elsewhere: set[Site] = set()
+        self.saved = saved
+        self.live = live
+        self.grown: Tally[Site] = Tally()
+        self.caveats: list[Caveat] = []
+        self._known = known
+        self._in_loop = in_loop
+        self._raised: tuple[int, Site, str] | None = None
+        """The exception, by its id: holding it would hold all that its frames hold."""
+        self._infos: dict[Any, OpInfo] = {}
+        self._calls: dict[Site, list[Any]] = {}
+        self._entries = OpCalls()
+        self._ownership: Ownership | None = None
+        self._stack = ExitStack()
+        self._depth = 0
+        self._work = 0
+        """Ops seen so far that compute something."""
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Compiled code runs eager while we watch, so the guard that torch puts around every op is not needed."""
+        return False
+
+    # -- on and off
+
+    def __enter__(self) -> Counter:
+        """Begin to watch. Entered again while an op runs, it looks inside that op."""
+        first = not self._depth
+        if first:
+            with ExitStack() as entered:
+                self._watch_all(entered)
+                self._stack = entered.pop_all()
+        self._depth += 1
+        # A step begins and ends wherever its loop says so: below the modes of that loop, which come and go meanwhile.
+        with internals.without_modes() if first and self._in_loop else nullcontext():
+            super().__enter__()  # type: ignore[no-untyped-call]
+        return self
+
+    def _watch_all(self, entered: ExitStack) -> None:
+        entered.enter_context(eager())
+        entered.enter_context(module_calls(self.watch))
+        entered.enter_context(optimizer_steps(self._begin_step, self._end_step))
+        entered.enter_context(wrapped(torch.cuda.CUDAGraph, "replay", self._replays))
+        if self.saved is not None and internals.saved_hooks_allowed():
+            entered.enter_context(self.saved.watching(self._saver, below=self._in_loop))
+        elif self.saved is not None:
+            self.caveats.append(SAVED_UNSEEN)
+        self.sites.on_root = self._meet
+
+    def __exit__(self, *problem: object) -> None:
+        """Stop watching; everything is as it was."""
+        try:
+            if not internals.bring_to_top(self):
+                self.caveats.append(TAKEN_OFF)
+            super().__exit__(*problem)  # type: ignore[no-untyped-call]
+        finally:
+            self._depth -= 1
+            if not self._depth:
+                internals.settle_mode_flags()
+                self.sites.on_root = None
+                self._stack.close()
+                if self.attribution is not None:
+                    self.direct_forwards |= self.attribution.direct_forwards
+                    self._elsewhere |= self.attribution.elsewhere
+                    self.attribution = None
+
+    def _begin_step(self, optimizer: torch.optim.Optimizer) -> None:
+        if self.attribution is not None and self.attribution.here() is not None:
+            self._ownership = Ownership(self.sites, optimizer)
+            self.attribution.optimizing = True
+
+    def _end_step(self) -> None:
+        self._ownership = None
+        if self.attribution is not None:
+            self.attribution.optimizing = False
+
+    # -- modules
+
+    def watch(self, plain: Call) -> Call:
+        """Module calls that know their row."""
+
+        def watched(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
+            position = self.attribution.here() if self.attribution is not None else None
+            if position is None:
+                if self.attribution is not None:
+                    self.attribution.pass_by(module)
+                return plain(module, *args, **kwargs)
+            caller, direct, task = position.site, position.direct, position.task
+            site = self.sites.find(module, direct[0] if direct else caller)
+            position.site, position.direct, position.task = site, None, internals.graph_task()
+            position.mark(site)
+            if caller is self.sites.outside:
+                self._given(args, kwargs)
+            before = self.live.current if self.live is not None else 0
+            output = None
+            try:
+                output = (self._outermost(plain) if caller is self.sites.outside else plain)(module, *args, **kwargs)
+            except BaseException as problem:
+                self._blame(problem, position)
+                raise
+            else:
+                return output
+            finally:
+                if position.task == -1:
+                    position.after_backward = False
+                    self._note_call(site, args, kwargs, output)
+                    if self.live is not None:
+                        self.grown[site] += self.live.current - before
+                position.site, position.direct = caller, direct
+                if self.saved is not None and caller is self.sites.outside:
+                    self.saved.settle()
+                if caller is not self.sites.outside:
+                    position.task = task
+                position.mark(caller)
+
+        if self.attribution is None:
+            self.attribution = Attribution(self.sites, watched.__code__, in_loop=self._in_loop)
+        return watched
+
+    def _outermost(self, plain: Call) -> Call:
+        """A call from outside the model; hooks that a loop has put over ours let us hear what it saves."""
+        saved = self.saved
+        if saved is None or not saved.covered or not internals.saved_hooks_allowed():
+            return plain
+
+        def heard(*args: Any, **kwargs: Any) -> Any:
+            with saved.on_top():
+                return plain(*args, **kwargs)
+
+        return heard
+
+    def _meet(self, root: nn.Module) -> None:
+        """A model that was not known before: its parameters and buffers are no memory that the run takes."""
+        there = held_by(root)
+        if self.saved is not None:
+            self.saved.leave_out(chain(*there.values()))
+        if self.live is not None:
+            self.live.leave_out(there)
+
+    def _given(self, args: Any, kwargs: Any) -> None:
+        """What a model is called with is neither made nor kept by it, unless something trainable made it."""
+        tensors = [tensor for tensor in tensors_in((args, kwargs)) if tensor.grad_fn is None]
+        if self.saved is not None:
+            self.saved.leave_out(tensors)
+        if self.live is not None:
+            self.live.leave_out({INPUTS: tensors})
+
+    def _blame(self, problem: BaseException, position: Position) -> None:
+        """Something raised: the first place that it passes is where it happened."""
+        if self.attribution is not None and (self._raised is None or self._raised[0] != id(problem)):
+            self._raised = (id(problem), *self.attribution.where(position))
+
+    def where_raised(self, problem: BaseException) -> tuple[str, str] | None:
+        """The row and the phase in which an exception was raised, if it passed us."""
+        if self._raised is None or self._raised[0] != id(problem):
+            return None
+        return self._raised[1].path, self._raised[2]
+
+    def _note_call(self, site: Site, args: Any, kwargs: Any, output: Any) -> None:
+        call = self._calls.get(site)
+        if call is None:
+            given = raw(tensors_in((args, kwargs) if kwargs else args))
+            self._calls[site] = [1, given, raw(tensors_in(output))]
+        else:
+            call[0] += 1
+
+    def _saver(self) -> Site | None:
+        """The row that is saving a tensor for backward; None during backward itself."""
+        position = self.attribution.here() if self.attribution is not None else None
+        if self.attribution is None or position is None:
+            return None
+        site, phase = self.attribution.where(position)
+        return site if phase is FORWARD else None
+
+    # -- ops
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Run an op and note it."""
+        kwargs = kwargs or {}
+        info = self._infos.get(func)
+        if info is None:
+            info = self._infos[func] = describe(func, self._known)
+        if types and any(map(internals.is_wrapper_subclass, flat((args, kwargs)))):
+            return NotImplemented  # the subclass runs its own ops, and those come here
+        try:
+            if info.expand:
+                return self._expand(info, func, args, kwargs)
+            output = self.run(func, args, kwargs)
+        except BaseException as problem:
+            position = self.attribution.here(dispatching=True) if self.attribution is not None else None
+            if position is not None:
+                self._blame(problem, position)
+            raise
+        self._note(info, args, kwargs, output)
+        return output
+
+    def run(self, func: Any, args: Any, kwargs: Any) -> Any:
+        """Let the op happen; a counter on meta tensors knows a faster way."""
+        return func(*args, **kwargs)
+
+    def _note(self, info: OpInfo, args: Any, kwargs: Any, output: Any) -> None:
+        attribution = self.attribution
+        position = attribution.here(dispatching=True) if attribution is not None else None
+        if attribution is None or position is None:
+            return
+        info.calls += 1
+        if info.kind == "view":
+            if args and type(args[0]) is nn.Parameter:
+                attribution.touch(position, args[0])
+            if self.live is not None and info.allocates:
+                self.live.note(output, attribution.where(position)[0])
+            if self.saved is not None and info.name == "aten.detach" and internals.in_checkpoint():
+                site, phase = attribution.where(position)
+                if phase is FORWARD:
+                    self.saved.perhaps_kept(output, site)
+            return
+        for value in args:
+            if type(value) is nn.Parameter:
+                attribution.touch(position, value)
+        self._work += info.kind in WORKING
+        site, phase = attribution.where(position)
+        if self.saved is not None and phase is not FORWARD:
+            self.saved.settle()
+        if self.live is not None:
+            self.live.note(output, site, again=phase is RECOMPUTE)
+        facts = tuple(info.facts(values_by_name(info, args, kwargs)).items()) if info.facts else ()
+        for value in args:
+            if isinstance(value, torch.Tensor) and value.layout is not torch.strided and not value.is_nested:
+                facts = (*facts, ("nnz", stored(value)))
+        if self._ownership is not None and phase is OPTIMIZER:
+            for row, part, named, made in self._ownership.split(args, kwargs, output):
+                self._entries.add((info, part, named, made, facts, row, phase))
+        else:
+            named = tuple((name, raw(value)) for name, value in kwargs.items()) if kwargs else ()
+            self._entries.add((info, tuple(map(raw, args)), named, raw(output), facts, site, phase))
+
+    def _expand(self, info: OpInfo, func: Any, args: Any, kwargs: Any) -> Any:
+        """Look inside an op that has no formula, where that is safe; else note it as it is."""
+        body = _inside(info, func)
+        if body is None:
+            output = self.run(func, args, kwargs)
+        else:
+            before = self._work
+            with self:
+                output = body(*args, **kwargs)
+            if output is NotImplemented:
+                output = self.run(func, args, kwargs)
+            elif self._work > before or internals.is_composite(func):
+                return output
+        # Nothing was seen inside: the work is done where we cannot look, in numpy or in a kernel of its own.
+        self._note(info, args, kwargs, output)
+        return output
+
+    def _replays(self, replay: Call) -> Call:
+        """What a CUDA graph does is not told op by op; that it did something is."""
+
+        def replayed(graph: Any) -> Any:
+            done = replay(graph)
+            self._note(self._infos.setdefault("replay", GraphReplay()), (), {}, None)
+            return done
+
+        return replayed
+
+    # -- what came of it
+
+    def add(self, other: Counter) -> None:
+        """Take in what another counter saw of the same model, or of a twin of it: its rows have the same paths."""
+        rows = {site.path: site for site in chain(self._calls, self._entries.sites())}
+        infos = {(info.name, info.overload): info for info in self._infos.values()}
+        self._entries.add_all(
+            other._entries,
+            lambda info: infos.setdefault((info.name, info.overload), info),
+            lambda site: rows.setdefault(site.path, site),
+        )
+        for func, info in other._infos.items():
+            mine = self._infos.setdefault(func, info)
+            if mine is not info:
+                mine.calls += info.calls
+        for site, (calls, inputs, outputs) in other._calls.items():
+            call = self._calls.setdefault(rows.setdefault(site.path, site), [0, inputs, outputs])
+            call[0] += calls
+        if self.saved is not None and other.saved is not None:
+            self.saved.add({rows.setdefault(site.path, site): size for site, size in other.saved.bytes.items()})
+        self.direct_forwards |= other.direct_forwards
+        self._elsewhere |= other._elsewhere
+        self.caveats += [caveat for caveat in other.caveats if caveat not in self.caveats]
+
+    def records(self) -> Iterator[OpRecord]:
+        """Every op that ran, equal calls as one record."""
+        return self._entries.records()
+
+    def views(self) -> dict[str, int]:
+        """Calls of ops that do no work, by name."""
+        found: Tally[str] = Tally()
+        for info in self._infos.values():
+            if info.kind == "view" and info.calls:
+                found[info.name] += info.calls
+        return dict(found)
+
+    @property
+    def running(self) -> bool:
+        """Whether it still watches."""
+        return self._depth > 0
+
+    @property
+    def missed(self) -> tuple[str, ...]:
+        """Rows that the model called on other threads, and never on the one that is watched."""
+        called = {site.path for site in self._calls}
+        return tuple(sorted({site.path for site in self._elsewhere} - called))
+
+    def module_calls(self) -> Iterator[ModuleCall]:
+        """What went in and out of every module that was called."""
+        for site, (calls, inputs, outputs) in self._calls.items():
+            yield ModuleCall(site.path, calls, tuple(map(meta, inputs)), tuple(map(meta, outputs)))
+
+
+def _inside(info: OpInfo, func: Any) -> Callable[..., Any] | None:
+    """A way to run the op in terms of other ops, if there is a safe one."""
+    if internals.is_composite(func):
+        decompose: Callable[..., Any] = func.decompose
+        return decompose
+    if info.name in MADE_OF_OPS:
+        return internals.kernel(func, "CPU", "CompositeExplicitAutograd")
+    return internals.python_body(func)

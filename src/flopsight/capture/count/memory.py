@@ -1,0 +1,284 @@
+"""Who keeps memory: storages saved for backward, and everything alive, each storage once."""
+
+from __future__ import annotations
+
+import re
+import weakref
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
+from typing import Any
+
+import torch
+from torch import nn
+
+from ..hooks import internals
+from ..hooks.patches import Call, wrapped
+from ..model.sites import Site
+from ..model.tensors import flat
+
+
+class Saved:
+    """Bytes that autograd keeps for backward, by the row that first saved them.
+
+    Storages and not tensors are counted: naive sums over saved tensors were up to half too high. What dies before
+    backward begins was not kept for it.
+    """
+
+    def __init__(self, exclude: Iterable[torch.Tensor], live: Live | None = None) -> None:
+        self._now: Counter[Site] = Counter()
+        self._most: Counter[Site] = Counter()
+        self._seen: dict[int, Any] = {}
+        """Storages that are counted or left out. The key is an address: it means another one when its storage dies."""
+        self._kept: list[tuple[weakref.ref[torch.Tensor], Site]] = []
+        self._changed = False
+        self._live = live
+        self._excluded = list(exclude)
+        """What is left out as soon as anything is saved at all; without gradients nothing is."""
+        self._here: Any = None
+        self._ours: list[Any] = []
+
+    @property
+    def bytes(self) -> Counter[Site]:
+        """When most was kept at the end of a forward."""
+        self.settle()
+        return self._most
+
+    def settle(self) -> None:
+        """A forward is over, or backward begins: what is kept now is what was saved."""
+        if not self._changed:
+            return
+        for reference, site in self._kept:
+            tensor = reference()
+            if tensor is not None:
+                self.note(tensor, site)
+        self._kept.clear()
+        self._changed = False
+        self._raise(self._now)
+
+    def add(self, other: Mapping[Site, int]) -> None:
+        """What another pass over the same model saved: it is gone when the next one begins."""
+        self._raise(other)
+
+    def _raise(self, other: Mapping[Site, int]) -> None:
+        if sum(other.values()) > self._most.total():
+            self._most = +Counter(other)
+
+    def leave_out(self, tensors: Iterable[torch.Tensor]) -> None:
+        """Inputs of a model are not its activations, unless something trainable made them."""
+        for tensor in tensors:
+            if tensor.grad_fn is None and internals.has_storage(tensor):
+                storage = tensor.untyped_storage()
+                key = storage._cdata
+                if key not in self._seen:
+                    self._seen[key] = weakref.ref(storage, partial(self._forget, key))
+
+    def note(self, tensor: torch.Tensor, site: Site) -> None:
+        """A tensor is being saved by `site`."""
+        if self._excluded:
+            self.leave_out(self._excluded)
+            self._excluded = []
+        storage = tensor.untyped_storage()
+        key = storage._cdata
+        if key in self._seen:
+            return
+        size = storage.nbytes()
+        self._seen[key] = weakref.ref(storage, partial(self._end, key, site, size))
+        self._now[site] += size
+        self._changed = True
+        if self._live is not None:
+            self._live.label(tensor, ACTIVATIONS)
+
+    def _end(self, key: int, site: Site, size: int, _reference: object) -> None:
+        del self._seen[key]
+        self._now[site] -= size
+
+    def _forget(self, key: int, _reference: object) -> None:
+        del self._seen[key]
+
+    def perhaps_kept(self, tensor: torch.Tensor, site: Site) -> None:
+        """A tensor inside a checkpoint, detached: if it outlives the forward, the checkpoint keeps it for backward.
+
+        Selective checkpointing has a cache of its own, which the hooks for saved tensors do not see.
+        """
+        if internals.has_storage(tensor):
+            self._kept.append((weakref.ref(tensor), site))
+            self._changed = True
+
+    @contextmanager
+    def watching(self, here: Any, *, below: bool = False) -> Iterator[None]:
+        """Note what is saved inside the block; `here()` gives the row, or None while nothing should be noted.
+
+        `below` is for blocks that end in another order than those of the people around us.
+        """
+        self._here = here
+        try:
+            with self.on_top(below=below):
+                yield
+        finally:
+            self._excluded, self._here = [], None  # who is asked for the row would else be held, with all that it saw
+
+    @property
+    def covered(self) -> bool:
+        """Whether somebody's hooks lie over ours: torch asks only the topmost. A checkpoint's keep nothing."""
+        top = internals.top_saved_hooks()
+        return top is not None and top[0] not in self._ours and not internals.in_checkpoint()
+
+    @contextmanager
+    def on_top(self, *, below: bool = False) -> Iterator[None]:
+        """Be asked what is saved inside the block, and ask those whom we cover."""
+        theirs = None if below else internals.top_saved_hooks()
+
+        def pack(tensor: torch.Tensor) -> Any:
+            site = self._here() if self._here is not None else None
+            if site is not None and internals.has_storage(tensor):
+                self.note(tensor, site)
+            if theirs is not None:
+                return theirs[0](tensor)
+            # A graph that holds its own output would never be freed unless its backward runs.
+            return tensor if tensor.is_leaf else internals.detached(tensor)
+
+        self._ours.append(pack)
+        try:
+            with (
+                _beside_torch_func(pack),
+                internals.saved_hooks(pack, _same if theirs is None else theirs[1], below=below),
+            ):
+                yield
+        finally:
+            self._ours.remove(pack)
+
+
+def _same(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor
+
+
+def _beside_torch_func(pack: Any) -> AbstractContextManager[None]:
+    """Step aside for torch.func, which refuses to run under anybody's saved-tensor hooks."""
+
+    def stepping_aside(refuse: Call) -> Call:
+        @contextmanager
+        def aside(message: str) -> Iterator[None]:
+            ours = internals.top_saved_hooks()
+            if ours is None or ours[0] is not pack:
+                with refuse(message):
+                    yield
+                return
+            with internals.popped_saved_hooks(), refuse(message):
+                yield
+
+        return aside
+
+    return wrapped(torch.autograd.graph, "disable_saved_tensors_hooks", stepping_aside)
+
+
+PARAMETERS, BUFFERS, INPUTS = "parameters", "buffers", "inputs"
+ACTIVATIONS, GRADIENTS, OPTIMIZER_STATE = "activations", "gradients", "optimizer"
+RECOMPUTED, TEMPORARIES = "recomputed", "temporaries"
+
+
+def asked_in_vain(problem: BaseException) -> str:
+    """How much memory could not be had, in torch's words; an empty string for any other trouble."""
+    found = re.search(r"tried to allocate ([\d.]+ ?\w+)", str(problem), re.IGNORECASE)
+    return found[1] if found else ""
+
+
+def held_by(*models: nn.Module) -> dict[str, list[torch.Tensor]]:
+    """The tensors of models, by what they are."""
+    return {
+        PARAMETERS: [p for model in models for p in model.parameters() if not nn.parameter.is_lazy(p)],
+        BUFFERS: [b for model in models for b in model.buffers() if not nn.parameter.is_lazy(b)],
+    }
+
+
+class Live:
+    """Every storage from its birth to its end: what was alive at the peak, and whose it was."""
+
+    def __init__(self, there: Mapping[str, Iterable[torch.Tensor]]) -> None:
+        self.current = 0
+        """Bytes alive now, of those that ops made."""
+        self._alive: dict[int, tuple[int, Any]] = {}
+        """By address, which means another storage when this one is dead."""
+        self._births: list[tuple[Site | None, int]] = []
+        self._labels: dict[int, str] = {}
+        self._before: list[int] = []
+        self._events: list[tuple[int, int]] = []
+        self.leave_out(there)
+
+    def leave_out(self, there: Mapping[str, Iterable[torch.Tensor]]) -> None:
+        """Tensors that were there before, by what they are."""
+        for what, tensors in there.items():
+            for tensor in tensors:
+                birth = self._bear(tensor, None)
+                if birth is not None:
+                    self._before.append(birth)
+                else:
+                    birth = self._birth_of(tensor)
+                if birth is not None:
+                    self._labels.setdefault(birth, what)
+
+    def note(self, output: Any, site: Site, *, again: bool = False) -> None:
+        """An op of `site` returned this; `again` where a checkpoint recomputes."""
+        for tensor in (output,) if isinstance(output, torch.Tensor) else flat(output):
+            birth = self._bear(tensor, site)
+            if birth is not None:
+                size = self._births[birth][1]
+                self._events.append((birth, size))
+                self.current += size
+                if again:
+                    self._labels[birth] = RECOMPUTED
+
+    def _bear(self, tensor: torch.Tensor, site: Site | None) -> int | None:
+        if not internals.has_storage(tensor):
+            return None
+        storage = tensor.untyped_storage()
+        key = storage._cdata
+        if key in self._alive:
+            return None
+        size = storage.nbytes()
+        if not size:
+            return None
+        birth = len(self._births)
+        self._births.append((site, size))
+        self._alive[key] = birth, weakref.ref(storage, partial(self._end, key, birth, size))
+        return birth
+
+    def _end(self, key: int, birth: int, size: int, _reference: object) -> None:
+        del self._alive[key]
+        self._events.append((birth, -size))
+        if self._births[birth][0] is not None:
+            self.current -= size
+
+    def label(self, tensor: torch.Tensor, what: str) -> None:
+        """Say what a tensor is: an activation, a gradient, a state of the optimizer."""
+        birth = self._birth_of(tensor)
+        if birth is not None:
+            self._labels[birth] = what
+
+    def _birth_of(self, tensor: torch.Tensor) -> int | None:
+        known = self._alive.get(internals.storage_key(tensor)) if internals.has_storage(tensor) else None
+        return known[0] if known is not None else None
+
+    def peak(self) -> tuple[int, dict[str, int], dict[Site, int]]:
+        """Most bytes alive at once; what they were, and whose.
+
+        The first step of an optimizer makes its state when the activations are gone, every later one has it from the
+        beginning. That is the peak that matters, so the state is there from the beginning here too.
+        """
+        state = {birth for birth, what in self._labels.items() if what == OPTIMIZER_STATE}
+        before = [(birth, self._births[birth][1]) for birth in {*self._before, *state}]
+        events = [*before, *((birth, change) for birth, change in self._events if change < 0 or birth not in state)]
+        now = highest = at = 0
+        for i, (_, change) in enumerate(events):
+            now += change
+            if now > highest:
+                highest, at = now, i + 1
+        kinds: Counter[str] = Counter()
+        rows: Counter[Site] = Counter()
+        for birth, change in events[:at]:
+            kinds[self._labels.get(birth, TEMPORARIES)] += change
+            site = self._births[birth][0]
+            if site is not None and birth not in state:
+                rows[site] += change
+        return highest, {kind: size for kind, size in kinds.items() if size}, +rows

@@ -1,0 +1,233 @@
+"""What only torch knows about a call: the kind of an op, its argument names, and values that decide its work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from copy import copy
+from typing import Any
+
+import torch
+
+from ..model.tensors import stored_bytes
+
+NO_WORK = {
+    "aten.alias", "aten._unsafe_view", "aten.detach", "aten.lift", "aten.lift_fresh", "aten.empty", "aten.empty_like",
+    "aten.empty_strided", "aten.new_empty", "aten.new_empty_strided", "aten.empty_permuted", "aten.set_",
+    "aten.resize_", "aten._reshape_alias", "aten.detach_", "aten.sym_size", "aten.sym_stride", "aten.sym_numel",
+    "aten.sym_storage_offset", "aten.is_same_size", "aten.requires_grad_", "aten.retain_grad", "aten.is_contiguous",
+    "aten.sym_is_contiguous", "aten.is_non_overlapping_and_dense", "aten.is_strides_like_format", "aten.size",
+    "aten.stride", "aten.storage_offset", "aten.numel", "aten.dim", "aten.is_pinned", "aten.record_stream",
+    "aten._has_compatible_shallow_copy_type", "aten._assert_async", "aten._assert_scalar", "aten._local_scalar_dense",
+    "aten._version", "aten._fused_sdp_choice", "aten._nested_get_values", "aten._nested_get_offsets",
+    "aten.is_coalesced", "aten._nnz", "aten._indices", "aten._values", "aten.crow_indices", "aten.col_indices",
+    "aten.values", "aten.indices", "aten._dimI", "aten._dimV", "aten.sparse_dim", "aten.dense_dim",
+    "aten.unsafe_split", "aten.unsafe_split_with_sizes", "aten.unsafe_chunk", "aten._conj", "aten._neg_view",
+    "aten.resolve_conj", "aten.resolve_neg", "aten._reshape_copy",
+}  # fmt: skip
+"""Ops that compute and move nothing, though torch does not call them views."""
+
+SILENT_NAMESPACES = {"prim", "profiler", "prims_debug"}
+
+COPIES = {
+    "aten.clone", "aten._to_copy", "aten.copy_", "aten.copy", "aten.where", "aten.masked_fill", "aten.masked_fill_",
+    "aten.fill", "aten.fill_", "aten.zero_", "aten.zeros", "aten.zeros_like", "aten.new_zeros", "aten.ones",
+    "aten.ones_like", "aten.new_ones", "aten.full", "aten.full_like", "aten.new_full", "aten.scalar_tensor",
+    "aten.contiguous", "aten._to_dense", "aten.tril", "aten.tril_", "aten.triu", "aten.triu_", "aten.arange",
+    "aten.eye", "aten.logical_not", "aten._efficientzerotensor", "aten.real", "aten.view_as_real_copy",
+    "aten.threshold_backward.grad_input", "aten._foreach_copy_", "aten._foreach_zero_", "aten.masked_scatter",
+    "aten.nan_to_num", "aten.expand_copy", "aten.constant_pad_nd", "aten.pixel_shuffle", "aten.pixel_unshuffle",
+    "aten.channel_shuffle", "aten.roll", "aten.flip", "aten.cat", "aten.stack", "aten.repeat", "aten.positive",
+    "aten._conj_physical", "aten.conj_physical", "aten.complex", "aten.view_copy", "aten.permute_copy",
+}  # fmt: skip
+"""Ops that move bytes and compute nothing, among them some that torch tags as pointwise."""
+
+POINTWISE = {
+    "aten.gelu_", "aten.hardswish", "aten.hardswish_", "aten.rsub", "aten.silu_", "aten.hardsigmoid_",
+    "aten.leaky_relu_", "aten.elu_", "aten.celu", "aten.celu_", "aten.selu", "aten.selu_", "aten.mish_", "aten.relu6",
+    "aten.hardtanh_", "aten.softplus", "aten.logit", "aten._prelu_kernel", "aten.rrelu_with_noise_functional",
+}  # fmt: skip
+"""Pointwise arithmetic that torch does not tag as such."""
+
+MADE_OF_OPS = {"aten._native_multi_head_attention", "aten._transformer_encoder_layer_fwd"}
+"""Ops whose kernels are written in other ops, so that running the kernel by hand shows what they do."""
+
+MATRIX_WORDS = ("mm", "matmul", "convolution", "conv", "attention", "linear", "bilinear", "rnn", "dot", "mv", "addr")
+
+
+class OpInfo:
+    """What is worth knowing about an op before its first call is recorded."""
+
+    __slots__ = ("allocates", "calls", "defaults", "expand", "facts", "kind", "name", "names", "overload")
+
+    def __init__(self, func: Any) -> None:
+        schema = func._schema
+        self.name = schema.name.replace("::", ".")
+        self.overload = schema.overload_name or "default"
+        arguments = [argument for argument in schema.arguments if not argument.is_out]
+        self.names = tuple(argument.name for argument in arguments)
+        self.defaults = {
+            argument.name: argument.default_value for argument in arguments if argument.has_default_value()
+        }
+        self.kind = kind_of(func, self.name)
+        self.allocates = not func.is_view or self.name == "aten.lift_fresh"
+        self.facts = FACTS.get(self.name)
+        self.expand = self.kind in ("matrix", "other")
+        self.calls = 0
+
+
+class GraphReplay(OpInfo):
+    """A CUDA graph that is replayed: many kernels, and not one op that torch would tell of."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        self.name, self.overload, self.names, self.defaults = "cuda.graph_replay", "default", (), {}
+        self.kind, self.allocates, self.facts, self.expand, self.calls = "other", False, None, False, 0
+
+
+class HigherOrderInfo(OpInfo):
+    """The same for an op that takes functions; it has no schema, so arguments go by position."""
+
+    __slots__ = ()
+
+    def __init__(self, func: Any) -> None:
+        self.name = f"higher_order.{func.name()}"
+        self.overload = "default"
+        self.names = HIGHER_ORDER_NAMES.get(func.name(), ())
+        self.defaults = {}
+        self.kind = "other"
+        self.allocates = True
+        self.facts = FACTS.get(self.name)
+        self.expand = False
+        self.calls = 0
+
+
+def kind_of(func: Any, name: str) -> str:
+    """pointwise, reduction, view, copy, random, matrix or other."""
+    if func.is_view or name in NO_WORK or name.split(".", maxsplit=1)[0] in SILENT_NAMESPACES:
+        return "view"
+    if name in COPIES:
+        return "copy"
+    if name in POINTWISE or torch.Tag.pointwise in func.tags:
+        return "pointwise"
+    if torch.Tag.reduction in func.tags:
+        return "reduction"
+    if torch.Tag.nondeterministic_seeded in func.tags and "dropout" not in name and "attention" not in name:
+        return "random"
+    words = name.rsplit(".", maxsplit=1)[-1].split("_")
+    if any(word in words or name.endswith(word) for word in MATRIX_WORDS):
+        return "matrix"
+    return "other"
+
+
+HIGHER_ORDER_NAMES: dict[str, tuple[str, ...]] = {
+    "flex_attention": ("query", "key", "value", "score_mod", "block_mask", "scale"),
+    "flex_attention_backward": (
+        "query", "key", "value", "out", "logsumexp", "grad_out", "grad_logsumexp", "fw_graph", "joint_graph",
+        "block_mask", "scale",
+    ),
+}  # fmt: skip
+
+
+def _block_density(args: Mapping[str, Any]) -> dict[str, Any]:
+    """The share of score blocks that flex attention computes: those its block mask lists."""
+    mask = args["block_mask"]
+    counts, full = mask[2], mask[4]
+    blocks = int(counts.sum()) + (int(full.sum()) if full is not None else 0)
+    keys, block = mask[1], mask[-2]
+    whole = counts.numel() * -(-keys // block) if counts.dim() else 1
+    return {"density": blocks / whole if whole else 1.0}
+
+
+def stored(tensor: torch.Tensor) -> int:
+    """How many numbers a sparse tensor stores; any other stores all of them."""
+    return stored_bytes(tensor) // tensor.itemsize
+
+
+def _ragged_products(args: Mapping[str, Any]) -> dict[str, Any]:
+    """Products of two nested tensors: every pair of matrices in them has its own lengths."""
+    left, right = args["self"], args["other"] if "other" in args else args["mat2"]
+    if not all(side.is_nested and side.layout is torch.strided for side in (left, right)):
+        return {}
+    return {"products": int((left._nested_tensor_size().prod(1) * right._nested_tensor_size()[:, -1]).sum())}
+
+
+def _segments(args: Mapping[str, Any]) -> dict[str, Any]:
+    """Lengths of the sequences packed into a variable-length attention call."""
+    found = {}
+    bounds_of = {
+        "lengths_q": ("cum_seq_q", "cu_seqlens_q", "cu_seq_q"),
+        "lengths_k": ("cum_seq_k", "cu_seqlens_k", "cu_seq_k"),
+    }
+    for fact, names in bounds_of.items():
+        bounds = next((args[name] for name in names if args.get(name) is not None), None)
+        if bounds is not None and not bounds.is_meta:
+            found[fact] = tuple(bounds.diff().tolist())
+    return found
+
+
+def _groups(args: Mapping[str, Any]) -> dict[str, Any]:
+    """Rows of each group of a grouped product; `offs` holds where each ends."""
+    ends = args.get("offs")
+    if ends is None or ends.is_meta:
+        return {}
+    return {"lengths": tuple(torch.diff(ends, prepend=ends.new_zeros(1)).tolist())}
+
+
+def _packed_weight(args: Mapping[str, Any]) -> dict[str, Any]:
+    """The shape of a weight that a quantised convolution keeps packed."""
+    packed = args.get("packed_weight")
+    return {"weight_shape": tuple(packed.unpack()[0].shape)} if packed is not None else {}
+
+
+def _packed(args: Mapping[str, Any]) -> dict[str, Any]:
+    """Batch sizes by time step of a packed sequence."""
+    sizes = args.get("batch_sizes")
+    if isinstance(sizes, torch.Tensor):
+        return {"lengths": tuple(sizes.tolist())} if sizes.numel() and not sizes.is_meta else {}
+    return {"lengths": tuple(sizes)} if sizes else {}
+
+
+FactsOf = Callable[[Mapping[str, Any]], dict[str, Any]]
+FACTS: dict[str, FactsOf] = {
+    "aten.bmm": _ragged_products,
+    "aten.matmul": _ragged_products,
+    "higher_order.flex_attention": _block_density,
+    "higher_order.flex_attention_backward": _block_density,
+}
+FACTS |= dict.fromkeys(
+    (
+        "aten._flash_attention_forward", "aten._flash_attention_backward", "aten._efficient_attention_forward",
+        "aten._efficient_attention_backward", "aten._cudnn_attention_forward", "aten._cudnn_attention_backward",
+        "aten._flash_attention_forward_no_dropout_inplace", "torch_attn._varlen_attn", "torch_attn._varlen_attn_backward",
+    ),
+    _segments,
+)  # fmt: skip
+FACTS |= dict.fromkeys(
+    (
+        "aten.lstm", "aten.gru", "aten.rnn_tanh", "aten.rnn_relu", "aten._cudnn_rnn", "aten._cudnn_rnn_backward",
+        "aten.miopen_rnn", "aten.miopen_rnn_backward",
+    ),
+    _packed,
+)  # fmt: skip
+FACTS |= dict.fromkeys(("aten._grouped_mm", "aten._scaled_grouped_mm", "aten._scaled_grouped_mm_v2"), _groups)
+FACTS |= {f"quantized.conv{n}d{tail}": _packed_weight for n in (1, 2, 3) for tail in ("", "_relu", "_add", "_add_relu")}
+
+
+def values_by_name(info: OpInfo, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """The live arguments by name, for a fact function."""
+    return dict(zip(info.names, args, strict=False)) | dict(kwargs)
+
+
+_described: dict[Any, OpInfo] = {}
+
+
+def describe(func: Any, known: Callable[[str], bool]) -> OpInfo:
+    """What is worth knowing about an op; `expand` says whether to look inside it, for want of a formula."""
+    if isinstance(func, torch._ops.HigherOrderOperator):
+        return HigherOrderInfo(func)
+    if func not in _described:
+        _described[func] = OpInfo(func)
+    info = copy(_described[func])
+    info.expand = info.expand and not known(info.name)
+    return info

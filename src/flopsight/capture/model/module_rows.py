@@ -1,0 +1,75 @@
+"""The model as it stands: one row a module, with its parameters, called or not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import torch
+from torch import nn
+
+from ...records import ModuleRow, Parameter
+from . import deepspeed_zero
+from .sites import Sites, paths
+
+
+def module_rows(sites: Sites, state_bytes: Mapping[int, int] | None = None) -> tuple[ModuleRow, ...]:
+    """Parents before children; several roots, or none, get a common one above them."""
+    keys: dict[int, int] = {}
+    rows = [] if "" in sites.roots else [ModuleRow("", "", "recording")]
+    for prefix, root in sites.roots.items():
+        for path, module in paths(root, prefix):
+            rows.append(
+                ModuleRow(
+                    path=path,
+                    name=path.rpartition(".")[2],
+                    kind=type(module).__name__,
+                    extra_repr=_extra_repr(module),
+                    parameters=tuple(_parameters(module, keys, state_bytes or {})),
+                )
+            )
+    return tuple(rows)
+
+
+def scripted_rows(sites: Sites) -> tuple[str, ...]:
+    """The outermost TorchScript modules that have submodules."""
+    found: list[str] = []
+    for prefix, root in sites.roots.items():
+        for path, module in paths(root, prefix):
+            inside = any(not outer or path.startswith(f"{outer}.") for outer in found)
+            if isinstance(module, torch.jit.ScriptModule) and not inside and any(True for _ in module.children()):
+                found.append(path)
+    return tuple(found)
+
+
+def _extra_repr(module: nn.Module) -> str:
+    try:
+        return str(module.extra_repr())
+    except Exception:  # a user's extra_repr may need what a shard or a lazy module does not have
+        return ""
+
+
+def _parameters(module: nn.Module, keys: dict[int, int], state_bytes: Mapping[int, int]) -> Iterable[Parameter]:
+    for name, tensor in module._parameters.items():
+        if tensor is None or torch.nn.parameter.is_lazy(tensor):
+            continue
+        here, whole = _elements(tensor)
+        yield Parameter(
+            key=keys.setdefault(id(tensor), len(keys)),
+            name=name,
+            numel=here,
+            itemsize=tensor.element_size(),
+            trainable=tensor.requires_grad,
+            whole_numel=whole if whole != here else None,
+            state_bytes=state_bytes.get(id(tensor), 0),
+        )
+
+
+def _elements(tensor: Any) -> tuple[int, int]:
+    """Elements here and in the whole tensor: a sharded parameter is a DTensor, or one that ZeRO has partitioned."""
+    split = deepspeed_zero.elements(tensor)
+    if split is not None:
+        return split
+    if hasattr(tensor, "to_local"):
+        return tensor.to_local().numel(), tensor.numel()
+    return tensor.numel(), tensor.numel()

@@ -1,0 +1,159 @@
+"""Tensors without their values: quick raw tuples while a model runs, `TensorMeta` afterwards."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from copy import copy
+from dataclasses import fields, is_dataclass
+from functools import cache, lru_cache
+from typing import Any
+
+import torch
+
+from ...records import TensorMeta
+
+Tensor = torch.Tensor
+ATOMS = frozenset((type(None), bool, int, float, str, torch.dtype, torch.device))
+SCALARS = (bool, int, float, complex, str, type(None))
+SEQUENCES = (list, tuple)
+GROUPS = (list, tuple, set)
+COMPRESSED = frozenset((torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.sparse_bsc))
+DEEPEST = 12
+"""How deep inputs and outputs may nest before we stop looking for tensors."""
+
+
+def raw(value: Any) -> Any:
+    """The same value with every tensor replaced by its raw meta and every list by a tuple."""
+    if type(value) in ATOMS:
+        return value
+    if isinstance(value, Tensor):
+        if type(value) is not Tensor and value.is_nested:  # a jagged one, whose shape holds no number for its rows
+            return (_rows(value), None, value.dtype, value.device)
+        try:
+            return (value.shape, value.stride(), value.dtype, value.device)
+        except (RuntimeError, NotImplementedError):  # sparse and nested tensors have no strides
+            return (_rows(value) if value.is_nested else value.shape, None, value.dtype, value.device)
+    if isinstance(value, SEQUENCES):
+        return tuple(map(raw, value))
+    return value if value.__hash__ is not None else repr(type(value))
+
+
+def _rows(nested: Tensor) -> torch.Size:
+    """The rows of all tensors in a nested one, which is how torch multiplies them; it has no shape of its own."""
+    try:
+        width = int(nested.size(-1))
+    except (TypeError, RuntimeError, ValueError, AttributeError):  # rows of several lengths: each element is one
+        width = 1
+    return torch.Size((nested.numel() // width if width else 0, width))
+
+
+def meta(value: Any) -> Any:
+    """The same raw value with every raw meta replaced by a `TensorMeta`."""
+    if isinstance(value, tuple):
+        if len(value) == 4 and isinstance(value[0], torch.Size):
+            return _tensor_meta(*value)
+        return tuple([meta(item) for item in value])
+    if isinstance(value, list):
+        return tuple([meta(item) for item in value])
+    return value if isinstance(value, SCALARS) else str(value)
+
+
+def metas(value: Any) -> Iterator[TensorMeta]:
+    """Every tensor in a raw value."""
+    found = meta(value)
+    if isinstance(found, TensorMeta):
+        yield found
+    elif isinstance(found, tuple):
+        yield from (item for item in found if isinstance(item, TensorMeta))
+
+
+def flat(value: Any) -> Iterator[Tensor]:
+    """Every tensor in the arguments of an op."""
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, SEQUENCES):
+        for item in value:
+            yield from flat(item)
+    elif isinstance(value, dict):
+        yield from flat(list(value.values()))
+
+
+def tensors_in(value: Any) -> list[Tensor]:
+    """Every tensor in a module's inputs or outputs: nested containers, mappings and dataclasses."""
+    found: list[Tensor] = []
+    _gather(value, found, 0)
+    return found
+
+
+def _gather(value: Any, found: list[Tensor], depth: int) -> None:
+    if isinstance(value, Tensor):
+        found.append(value)
+    elif type(value) in ATOMS or depth > DEEPEST:
+        return
+    elif isinstance(value, GROUPS):
+        for item in value:
+            _gather(item, found, depth + 1)
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            _gather(item, found, depth + 1)
+    elif is_dataclass(value) and not isinstance(value, type):
+        for f in fields(value):
+            _gather(getattr(value, f.name, None), found, depth + 1)
+
+
+def stored_bytes(tensor: Tensor) -> int:
+    """What the numbers of a tensor take; a sparse one has only those that it stores."""
+    if tensor.layout is torch.sparse_coo:
+        return tensor._values().nbytes
+    return tensor.values().nbytes if tensor.layout in COMPRESSED else tensor.nbytes
+
+
+def with_tensors(value: Any, change: Callable[[Tensor], Tensor]) -> Any:
+    """A module's inputs with every tensor changed; containers in which nothing changes stay the same objects."""
+    if isinstance(value, Tensor):
+        return change(value)
+    if type(value) in (list, tuple) or (isinstance(value, tuple) and hasattr(value, "_fields")):
+        parts = [with_tensors(item, change) for item in value]
+        if all(map(operator.is_, parts, value)):
+            return value
+        return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
+    if isinstance(value, MutableMapping):
+        changed = {key: with_tensors(item, change) for key, item in value.items()}
+    elif is_dataclass(value) and not isinstance(value, type):
+        changed = {f.name: with_tensors(getattr(value, f.name), change) for f in fields(value)}
+    else:
+        return value
+    return _copied_with(value, changed)
+
+
+def _copied_with(value: Any, changed: Mapping[Any, Any]) -> Any:
+    mapping = isinstance(value, Mapping)
+    if all(item is (value[key] if mapping else getattr(value, key)) for key, item in changed.items()):
+        return value
+    twin = copy(value)
+    for key, item in changed.items():
+        if mapping:
+            twin[key] = item
+        else:
+            object.__setattr__(twin, key, item)
+    return twin
+
+
+def _size(number: Any) -> int:
+    """A dimension as an int; the ragged one of a nested tensor has no single size and is -1."""
+    try:
+        return int(number)
+    except (TypeError, RuntimeError, ValueError, AttributeError):
+        return -1
+
+
+@cache
+def _dtype_name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+@lru_cache(maxsize=65536)
+def _tensor_meta(shape: Any, stride: Any, dtype: torch.dtype, device: torch.device) -> TensorMeta:
+    strides = None if stride is None else tuple(map(_size, stride))
+    return TensorMeta(tuple(map(_size, shape)), strides, _dtype_name(dtype), device.type)

@@ -1,0 +1,19 @@
+"""Wrappers around a user's model: torch.compile's and those of parallel training."""
+
+from __future__ import annotations
+
+from torch import nn
+
+PARALLEL = ("torch.nn.parallel", "torch.distributed", "deepspeed", "accelerate", "megatron", "fairscale")
+"""Packages whose modules wrap a model for parallel training."""
+
+
+def is_parallel(module: nn.Module) -> bool:
+    """Whether a module is such a wrapper; it may communicate when it is called."""
+    return type(module).__module__.startswith(PARALLEL)
+
+
+def compiled_from(module: nn.Module) -> nn.Module:
+    """The module that torch.compile put its wrapper around, or the module itself."""
+    inner = module._modules.get("_orig_mod")
+    return module if inner is None else inner

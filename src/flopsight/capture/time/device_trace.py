@@ -1,0 +1,86 @@
+"""Time on the device by module: a run under the device's tracer, with marks on every thread that calls the model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from time import time_ns
+
+import torch
+from torch import nn
+
+from ...records import BACKWARD, FORWARD, OPTIMIZER, OUTSIDE, RECOMPUTE
+from ...tree import Timing
+from ..hooks.optimizer_steps import optimizer_steps
+from ..model.sites import Sites
+from .kernels import DeviceTime, Marks, TraceEvent, place_kernels
+from .kineto import device_trace
+from .module_marks import Timer, forget
+
+
+class DeviceTracing:
+    """Traces what runs inside `running()`; `found` and its rows are there afterwards."""
+
+    def __init__(
+        self, model: nn.Module | Sites, device: torch.device, keep: Callable[[list[TraceEvent]], object] = forget
+    ) -> None:
+        """`keep` is handed the events, which take much room; what they say of the model is in `found`."""
+        self.found = DeviceTime()
+        self._timer = Timer(model, time_ns)
+        self._device, self._keep = device, keep
+        self._steps: list[tuple[int, int]] = []
+        self._began = 0
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Trace the block; `NoDeviceTrace` where that cannot be done."""
+        with (
+            optimizer_steps(self._begin_step, self._end_step),
+            self._timer.running(everywhere=True),
+            device_trace(self._device) as trace,
+        ):
+            yield
+        self.found = place_kernels(trace.events, self.marks())
+        self._keep(trace.events)
+
+    def marks(self) -> Marks:
+        """What was noted beside the trace."""
+        return Marks(self._timer.marks(), self._timer.maker_paths(), self._steps, tuple(self._timer.calls()))
+
+    def _begin_step(self, _optimizer: torch.optim.Optimizer) -> None:
+        self._began = time_ns()
+
+    def _end_step(self) -> None:
+        self._steps.append((self._began, time_ns()))
+
+    def timing(self, timing: Timing, *, training: bool) -> Timing:
+        """Wall times, with what the device did of them."""
+        wall = timing.forward.median if timing.forward is not None else None
+        timing = replace(
+            timing,
+            busy=sum(self.forward().values()),
+            idle=max(0.0, wall - self.found.covered) if wall is not None else None,
+        )
+        if not training:
+            return timing
+        stepping = sum(self.found.rows(OPTIMIZER).values())
+        return replace(timing, backward_busy=sum(self.backward().values()), optimizer_busy=stepping or None)
+
+    def streams(self) -> dict[str, float]:
+        """Seconds on the stream by path; what ran outside every module is part of the root, as in its kernels."""
+        found = dict(self.found.streams)
+        if "" in found:
+            found[""] += self.forward().get(OUTSIDE, 0.0)
+        return found
+
+    def forward(self) -> dict[str, float]:
+        """Own seconds of forward kernels by path."""
+        return self.found.rows(FORWARD)
+
+    def backward(self) -> dict[str, float]:
+        """Own seconds of backward kernels by path, recomputed forward included."""
+        rows = self.found.rows(BACKWARD)
+        for path, seconds in self.found.rows(RECOMPUTE).items():
+            rows[path] = rows.get(path, 0.0) + seconds
+        return rows

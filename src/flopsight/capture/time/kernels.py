@@ -1,0 +1,183 @@
+"""Device time to modules: every kernel goes to the row whose op launched it; needs no torch, only events and marks."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ...records import BACKWARD, FORWARD, OPTIMIZER, OUTSIDE, RECOMPUTE
+
+NODE = "autograd::engine::evaluate_function: "
+"""How the profiler names the run of an autograd node."""
+
+
+@dataclass(frozen=True, slots=True)
+class TraceEvent:
+    """Something that took time on the host or on the device, in nanoseconds."""
+
+    name: str
+    begin: int
+    end: int
+    device: bool
+    """Whether it ran on the device: a kernel, a copy, a fill."""
+    lane: int
+    """The thread on the host, the stream on the device."""
+    correlation: int = 0
+    """Joins a kernel to the call that launched it."""
+    linked: int = 0
+    """Joins a kernel to the op that launched it."""
+    sequence: int = -1
+    shapes: tuple[tuple[int, ...], ...] = ()
+
+
+@dataclass(frozen=True)
+class Marks:
+    """What was noted beside the trace: which module ran when, which module made which autograd node."""
+
+    rows: Mapping[int, Sequence[tuple[int, str]]]
+    """By thread: from each moment on, the path that ran."""
+    makers: Sequence[tuple[int, str]] = ()
+    """From each autograd number on, the path that made the node."""
+    optimizer: Sequence[tuple[int, int]] = ()
+    """Spans of optimizer steps."""
+    calls: Sequence[tuple[int, int, int, str]] = ()
+    """Every module call: thread, begin, end, path."""
+
+
+@dataclass
+class DeviceTime:
+    """Seconds of device work by path and phase; what could not be placed has a name of its own."""
+
+    by_row: defaultdict[tuple[str, str], float] = field(default_factory=lambda: defaultdict(float))
+    unplaced: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
+    busy: float = 0.0
+    """All device work together; what ran side by side counts each."""
+    covered: float = 0.0
+    """Seconds in which any kernel of the model's forward ran; what ran outside every module is not in it."""
+    streams: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
+    """By path, from the first forward kernel of a call to the end of its last, submodules included."""
+
+    def rows(self, phase: str) -> dict[str, float]:
+        """Seconds by path in a phase, each row's own."""
+        return {path: seconds for (path, name), seconds in self.by_row.items() if name == phase}
+
+
+class Hosts:
+    """The host's side of a trace: which of its events launched a kernel, and in which row and phase it was then."""
+
+    def __init__(self, events: Iterable[TraceEvent], marks: Marks) -> None:
+        self._marks = marks
+        self._launches: dict[int, TraceEvent] = {}
+        self._ops: dict[int, TraceEvent] = {}
+        self._nodes: dict[int, list[TraceEvent]] = {}
+        for event in events:
+            if event.device:
+                continue
+            if event.name.startswith(NODE):
+                self._nodes.setdefault(event.lane, []).append(event)
+            elif event.correlation:
+                (self._launches if _is_launch(event) else self._ops)[event.correlation] = event
+        for found in self._nodes.values():
+            found.sort(key=lambda event: event.begin)
+
+    def launcher(self, kernel: TraceEvent) -> TraceEvent | None:
+        """The call that launched a kernel, else the op; None where neither was traced."""
+        of_kernel = kernel.correlation
+        return self._launches.get(of_kernel) or self._ops.get(kernel.linked) or self._ops.get(of_kernel)
+
+    def place(self, host: TraceEvent) -> tuple[str, str]:
+        """The path and the phase in which a host event happened."""
+        marks, moment = self._marks, host.begin
+        path = _at(marks.rows.get(host.lane, ()), moment)
+        nodes = self._nodes.get(host.lane, [])
+        i = bisect_right(nodes, moment, key=lambda node: node.begin) - 1
+        if i < 0 or nodes[i].end < moment:
+            stepping = any(begin <= moment <= end for begin, end in marks.optimizer)
+            return path, OPTIMIZER if stepping and path == OUTSIDE else FORWARD
+        if path != OUTSIDE:
+            return path, RECOMPUTE
+        # What gathers a parameter's gradient has no number: it runs right after the node that made the gradient.
+        while i > 0 and nodes[i].sequence < 0:
+            i -= 1
+        return (_at(marks.makers, nodes[i].sequence) if nodes[i].sequence >= 0 else OUTSIDE), BACKWARD
+
+
+Launch = tuple[int, int, int, int]
+"""The thread and the moment of a launch, begin and end of its kernel."""
+
+
+def place_kernels(events: Iterable[TraceEvent], marks: Marks) -> DeviceTime:
+    """Put every device event into the row and phase of the host work that launched it."""
+    events = list(events)
+    hosts = Hosts(events, marks)
+    result = DeviceTime()
+    forward: list[Launch] = []
+    for event in events:
+        if not event.device:
+            continue
+        seconds = (event.end - event.begin) / 1e9
+        result.busy += seconds
+        host = hosts.launcher(event)
+        if host is None:
+            result.unplaced[event.name] += seconds
+            continue
+        path, phase = hosts.place(host)
+        result.by_row[path, phase] += seconds
+        if phase == FORWARD and path != OUTSIDE:
+            forward.append((host.lane, host.begin, event.begin, event.end))
+    result.covered = _covered(forward)
+    for path, seconds in _stream_times(forward, marks.calls):
+        result.streams[path] += seconds
+    return result
+
+
+def _is_launch(event: TraceEvent) -> bool:
+    return event.name.startswith(("cuda", "hip", "cu"))
+
+
+def _covered(launches: Iterable[Launch]) -> float:
+    """Seconds in which at least one kernel ran."""
+    total, until = 0, 0
+    for _, _, begin, end in sorted(launches, key=lambda launch: launch[2]):
+        total += max(0, end - max(begin, until))
+        until = max(until, end)
+    return total / 1e9
+
+
+def _stream_times(
+    launches: Iterable[Launch], calls: Iterable[tuple[int, int, int, str]]
+) -> Iterator[tuple[str, float]]:
+    """For every module call, the time from its first kernel's begin to its last one's end."""
+    lanes: dict[int, list[Launch]] = {}
+    for launch in sorted(launches, key=lambda launch: launch[1]):
+        lanes.setdefault(launch[0], []).append(launch)
+    for thread, begin, end, path in calls:
+        lane = lanes.get(thread, [])
+        first, last = (bisect_right(lane, moment, key=lambda launch: launch[1]) for moment in (begin, end))
+        if first < last:
+            yield path, (max(one[3] for one in lane[first:last]) - min(one[2] for one in lane[first:last])) / 1e9
+
+
+def _at(marks: Sequence[tuple[int, str]], moment: int) -> str:
+    """The path that the last mark before a moment names."""
+    i = bisect_right(marks, moment, key=lambda mark: mark[0]) - 1
+    return marks[i][1] if i >= 0 else OUTSIDE
+
+
+def with_children(own: Mapping[str, float], paths: Iterable[str]) -> dict[str, float]:
+    """Own seconds by path, made inclusive: every path's own and that of all below it."""
+    totals = dict.fromkeys(paths, 0.0)
+    for path, seconds in own.items():
+        for above in _upwards(path):
+            totals[above] = totals.get(above, 0.0) + seconds
+    return totals
+
+
+def _upwards(path: str) -> Iterator[str]:
+    """A path and those of all modules around it, the root last."""
+    yield path
+    while path:
+        path = path.rpartition(".")[0]
+        yield path

@@ -1,0 +1,104 @@
+"""What the device did: torch's profiler as a source of plain events."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Lock
+from typing import Any
+
+import torch
+from torch.profiler import ProfilerActivity, supported_activities
+from torch.torch_version import TorchVersion
+
+from ..hooks import internals
+from .kernels import TraceEvent
+
+_lock = Lock()
+TEARDOWN = "TEARDOWN_CUPTI"
+"""The variable by which torch's tracer is told to let go of the device when it stops."""
+
+
+class NoDeviceTrace(Exception):
+    """Kernel times cannot be had; the message says why."""
+
+
+class DeviceTrace:
+    """The events of one traced run."""
+
+    def __init__(self) -> None:
+        self.events: list[TraceEvent] = []
+
+
+@contextmanager
+def device_trace(device: torch.device, *, shapes: bool = False) -> Iterator[DeviceTrace]:
+    """Trace the device's work inside the block, and the host's ops and autograd nodes that it comes from."""
+    trace = DeviceTrace()
+    if internals.profiler_running():  # a second one would end the first without a word, or the process
+        raise NoDeviceTrace("a profiler is already running in this process")
+    profiler = _profiler(device, shapes=shapes)
+    try:
+        profiler.__enter__()
+    except RuntimeError as problem:
+        raise NoDeviceTrace(f"torch's profiler does not start ({problem})") from problem
+    try:
+        yield trace
+        _wait(device)
+    finally:
+        profiler.__exit__(None, None, None)
+        _detach(device)
+    results: Any = profiler.kineto_results
+    trace.events = [_event(raw) for raw in results.events()]
+    if device.type != "cpu" and not any(event.device for event in trace.events):
+        raise NoDeviceTrace("torch's profiler saw no kernels (is CUPTI missing?)")
+
+
+def _profiler(device: torch.device, *, shapes: bool = False) -> Any:
+    """One of torch's own."""
+    activity = getattr(ProfilerActivity, device.type.upper(), None)
+    if activity not in supported_activities():
+        raise NoDeviceTrace(f"torch's profiler does not trace {device.type} devices here")
+    # Not torch.profiler.profile: that one imports the compiler, which takes seconds, and changes the environment.
+    use_device = None if device.type == "cpu" else device.type
+    return torch.autograd.profiler.profile(use_kineto=True, use_device=use_device, record_shapes=shapes)
+
+
+def _wait(device: torch.device) -> None:
+    if device.type != "cpu":
+        torch.accelerator.synchronize(device)
+
+
+def _detach(device: torch.device) -> None:
+    """Have the tracer let go of the device.
+
+    CUPTI stays attached after a trace, and every later launch of the process then takes up to twice as long. It lets
+    go after a trace during which it was told to, and that trace is empty. Before CUDA 12.6 that breaks CUDA graphs.
+    """
+    if device.type != "cuda" or not torch.version.cuda or TorchVersion(torch.version.cuda) < "12.6":
+        return
+    with _lock:
+        if TEARDOWN in os.environ:
+            return  # the user has decided
+        os.environ[TEARDOWN] = "1"
+        try:
+            with _profiler(device):
+                _wait(device)
+            _wait(device)  # it goes with the next call into CUDA
+        finally:
+            os.environ.pop(TEARDOWN, None)
+
+
+def _event(raw: Any) -> TraceEvent:
+    on_device = raw.device_type() != internals.DeviceType.CPU and not raw.is_user_annotation()
+    return TraceEvent(
+        name=raw.name(),
+        begin=raw.start_ns(),
+        end=raw.end_ns(),
+        device=on_device,
+        lane=raw.device_resource_id(),
+        correlation=raw.correlation_id(),
+        linked=raw.linked_correlation_id(),
+        sequence=raw.sequence_nr(),
+        shapes=tuple(tuple(shape) for shape in raw.shapes() if isinstance(shape, list) and shape),
+    )

@@ -1,0 +1,43 @@
+"""One run as spans: modules, the ops in them, and the kernels that those launched."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from time import time_ns
+
+from ...records import OUTSIDE, Span
+from ..model.run import Run
+from .kernels import NODE, Hosts, Marks, TraceEvent
+from .kineto import device_trace
+from .module_marks import Timer
+
+
+def timeline_of(run: Run) -> tuple[Span, ...]:
+    """Trace one run; times count from its first event. `NoDeviceTrace` where that cannot be done."""
+    timer = Timer(run.plain_model, time_ns)
+    with timer.running(everywhere=True), device_trace(run.device, shapes=True) as trace:
+        run.step()
+    spans = [*_modules(timer), *_work(trace.events, timer)]
+    first = min((span.begin for span in spans), default=0)
+    shifted = (
+        Span(span.name, span.kind, span.begin - first, span.end - first, span.lane, span.path, span.shapes)
+        for span in spans
+    )
+    return tuple(sorted(shifted, key=lambda span: (span.begin, -span.end)))
+
+
+def _modules(timer: Timer) -> Iterator[Span]:
+    for thread, begin, end, path in timer.calls():
+        yield Span(path.rpartition(".")[2] or type(timer.sites.roots[""]).__name__, "module", begin, end, thread, path)
+
+
+def _work(events: list[TraceEvent], timer: Timer) -> Iterator[Span]:
+    hosts = Hosts(events, Marks(timer.marks(), timer.maker_paths()))
+    for event in events:
+        if event.device:
+            host = hosts.launcher(event)
+            path = hosts.place(host)[0] if host is not None else OUTSIDE
+            yield Span(event.name, "kernel", event.begin, event.end, event.lane, path)
+        elif event.name.startswith(("aten::", NODE)) or event.shapes:
+            path, _ = hosts.place(event)
+            yield Span(event.name, "op", event.begin, event.end, event.lane, path, event.shapes)

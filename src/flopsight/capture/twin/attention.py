@@ -1,0 +1,159 @@
+"""Attention on meta: scaled_dot_product_attention falls apart into products there; make it the op that the target runs."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+from ..hooks import internals
+
+Tensor = torch.Tensor
+aten = torch.ops.aten
+MATH, FLASH, EFFICIENT, CUDNN = range(4)
+"""What `_fused_sdp_choice` answers."""
+ALIGNMENT = 8
+"""Kernels on a GPU read this many elements at a time: heads are as wide as a multiple of it, masks' rows begin at one."""
+
+
+_lock = threading.Lock()
+_targets: list[tuple[int, str]] = []
+"""Who counts on meta just now: the thread, and the device that its tensors stand for."""
+_library: list[torch.library.Library] = []
+"""What torch was told, once for all of them: it warns of a second."""
+
+
+@contextmanager
+def attention_as_on(target: str) -> Iterator[None]:
+    """While this lasts, attention between this thread's meta tensors takes the path that it would on the target device."""
+    mine = threading.get_ident(), target
+    with _lock:
+        if not _targets:
+            _library.append(torch.library.Library("aten", "IMPL"))
+            _library[0].impl("scaled_dot_product_attention", _attention, "AutogradMeta")
+        _targets.append(mine)
+    try:
+        yield
+    finally:
+        with _lock:
+            _targets.remove(mine)
+            if not _targets:
+                _library.pop()._destroy()
+
+
+def _target() -> str | None:
+    """What this thread's meta tensors stand for; None where it counts nothing."""
+    here = threading.get_ident()
+    return next((target for thread, target in reversed(_targets) if thread == here), None)
+
+
+def _attention(
+    query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, dropout_p: float = 0.0,
+    is_causal: bool = False, *, scale: float | None = None, enable_gqa: bool = False,
+) -> Tensor:  # fmt: skip
+    target = _target()
+    path = MATH  # what torch does with meta tensors
+    if target is not None:
+        path = attention_path(target, query, key, value, attn_mask, dropout_p, is_causal, enable_gqa)
+    if attn_mask is not None and attn_mask.dtype is torch.bool:
+        attn_mask = _added(attn_mask, query.dtype)
+    trained = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in (query, key, value))
+    if path == FLASH and target == "cpu":
+        out = aten._scaled_dot_product_flash_attention_for_cpu(
+            query, key, value, dropout_p, is_causal, attn_mask=attn_mask, scale=scale
+        )
+    elif path == FLASH:
+        wide = [_padded(tensor) if target == "cuda" else tensor for tensor in (query, key, value)]
+        scale = query.shape[-1] ** -0.5 if scale is None else scale
+        out = aten._scaled_dot_product_flash_attention(*wide, dropout_p, is_causal, False, scale=scale)
+        if wide[0] is not query:
+            out = (out[0][..., : query.shape[-1]],)
+    elif path == EFFICIENT:
+        out = aten._scaled_dot_product_efficient_attention(
+            query, key, value, _aligned(attn_mask), trained, dropout_p, is_causal, scale=scale
+        )
+    elif path == CUDNN:
+        out = aten._scaled_dot_product_cudnn_attention(
+            query, key, value, attn_mask, trained, dropout_p, is_causal, False, scale=scale
+        )
+    else:
+        out = aten._scaled_dot_product_attention_math(
+            query, key, value, attn_mask, dropout_p, is_causal, None, scale=scale, enable_gqa=enable_gqa
+        )
+    first: Tensor = out[0]
+    return first
+
+
+def attention_path(
+    target: str, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout: float, causal: bool, gqa: bool
+) -> int:
+    """Which kernel the target device would choose: torch is asked, with small tensors that stand for the large ones."""
+    if any(tensor.dim() != 4 for tensor in (query, key, value)):
+        return MATH
+    if target == "meta":
+        return _on_some_accelerator(query, key, value, mask)
+    stand_ins = _StandIns(target)
+    with internals.without_modes():
+        small = [stand_ins.make(tensor, width=tensor.shape[-1]) for tensor in (query, key, value)]
+        small_mask = None if mask is None else stand_ins.make(mask)
+        return internals.attention_choice(*small, small_mask, dropout, causal, enable_gqa=gqa)
+
+
+class _StandIns:
+    """Small tensors with sizes that are equal where the large ones are: heads and widths stay, the rest shrinks."""
+
+    def __init__(self, device: str) -> None:
+        self._device = device
+        self._shrunk = {0: 0, 1: 1}
+
+    def make(self, tensor: Tensor, width: int | None = None) -> Tensor:
+        """A small tensor like this one, with the same memory order in its last dimension."""
+        shape = [self._shrink(size) for size in tensor.shape]
+        if tensor.dim() > 2:
+            shape[-3] = tensor.shape[-3]
+        if width is not None:
+            shape[-1] = width
+        options: dict[str, Any] = {"dtype": tensor.dtype, "device": self._device}
+        if tensor.dim() > 1 and tensor.stride(-1) != 1:
+            small = torch.empty([*shape[:-2], shape[-1], shape[-2]], **options).transpose(-1, -2)
+        else:
+            small = torch.empty(shape, **options)
+        return small.requires_grad_(tensor.requires_grad)
+
+    def _shrink(self, size: int) -> int:
+        """Another size for every size; kernels care about remainders."""
+        return self._shrunk.setdefault(size, ALIGNMENT * (len(self._shrunk) - 1) + size % ALIGNMENT)
+
+
+def _on_some_accelerator(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> int:
+    """A model on meta names no device: what a recent GPU would do."""
+    tensors = (query, key, value)
+    if any(0 in t.shape or t.stride(-1) != 1 for t in tensors) or (mask is not None and mask.requires_grad):
+        return MATH
+    same_width = query.shape[-1] == key.shape[-1] == value.shape[-1]
+    if query.dtype in (torch.float16, torch.bfloat16) and mask is None and same_width and query.shape[-1] <= 256:
+        return FLASH
+    return EFFICIENT if query.shape[1] == key.shape[1] == value.shape[1] and query.dtype is not torch.float64 else MATH
+
+
+def _added(mask: Tensor, dtype: torch.dtype) -> Tensor:
+    """A mask of yes and no as numbers to add, made the way that torch makes it before it calls a kernel."""
+    zero = torch.scalar_tensor(0.0, dtype=dtype, device=mask.device)
+    return torch.where(mask, zero, torch.scalar_tensor(float("-inf"), dtype=dtype, device=mask.device))
+
+
+def _aligned(mask: Tensor | None) -> Tensor | None:
+    """A mask whose rows are padded to what the memory-efficient kernel reads at a time."""
+    if mask is None or (mask.stride(-1) == 1 and not any(step % ALIGNMENT for step in mask.stride()[:-1])):
+        return mask
+    length = mask.shape[-1]
+    return torch.nn.functional.pad(mask, (0, ALIGNMENT - length % ALIGNMENT))[..., :length]
+
+
+def _padded(tensor: Tensor) -> Tensor:
+    """A tensor as wide as the flash kernel wants it."""
+    missing = -tensor.shape[-1] % ALIGNMENT
+    return torch.nn.functional.pad(tensor, (0, missing)) if missing else tensor

@@ -1,0 +1,289 @@
+"""Values on meta: what a storage without data would hold, worked out on the CPU only when code asks for it.
+
+Model code asks more often than one thinks: mask builders call `.item()`, routers call `nonzero`. KnownContents belong to
+storages, so every view sees what was written through another; whatever an unknown value touches becomes unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import cache
+from typing import Any
+
+import torch
+
+from ...errors import InputError
+from ..hooks import internals
+from ..model.tensors import flat
+
+Tensor = torch.Tensor
+aten = torch.ops.aten
+LARGEST = 1 << 26
+"""Elements above which a value is not worked out."""
+DEEPEST = 100
+"""Calls that may wait for one another before they are worked out."""
+ATTRIBUTE = "_flopsight_contents"
+WRITTEN = "_flopsight_written"
+
+OVERWRITES = {aten.copy_, aten.fill_, aten.zero_}
+"""Ops that do not look at what they overwrite."""
+EMPTY = {aten.empty, aten.empty_like, aten.empty_strided, aten.empty_permuted, aten.new_empty, aten.new_empty_strided}
+WRITES_QUIETLY = {aten.native_batch_norm: (3, 4), aten.cudnn_batch_norm: (3, 4), aten.miopen_batch_norm: (3, 4)}
+"""Arguments that an op writes into though its schema does not say so, by position."""
+
+Layout = tuple[torch.Size, tuple[int, ...], int]
+
+
+class Unknowable(InputError):
+    """A value is needed that a model on meta does not have."""
+
+
+class KnownContents:
+    """What a storage holds from one write to the next: its elements in a row, made once."""
+
+    __slots__ = ("_elements", "_make", "depth")
+
+    def __init__(self, make: Callable[[], Tensor], depth: int = 0) -> None:
+        self._make: Callable[[], Tensor] | None = make
+        self._elements: Tensor | None = None
+        self.depth = depth
+
+    @property
+    def elements(self) -> Tensor:
+        """The whole storage on the CPU; nobody may write into it."""
+        if self._elements is None:
+            assert self._make is not None
+            with torch.no_grad(), internals.without_modes():
+                self._elements = self._make()
+            self._make, self.depth = None, 0
+        return self._elements
+
+
+class Read:
+    """A tensor as an op sees it: a view of some contents."""
+
+    __slots__ = ("contents", "dtype", "layout")
+
+    def __init__(self, tensor: Tensor) -> None:
+        contents = contents_of(tensor)
+        if contents is None or tensor.is_conj() or tensor.is_neg():
+            raise Unknowable
+        self.contents, self.dtype, self.layout = contents, tensor.dtype, _layout(tensor)
+
+    def of(self, elements: Tensor) -> Tensor:
+        """The tensor, as a view of these elements."""
+        return elements.view(self.dtype).as_strided(*self.layout)
+
+
+class DeferredOp:
+    """An op that waits to be run on the CPU; it writes into copies."""
+
+    def __init__(self, func: Any, args: Any, kwargs: Any, written: list[KnownContents]) -> None:
+        self.func, self.args, self.kwargs, self.written = func, args, kwargs, written
+        self.depth = 1 + max((read.contents.depth for read in _reads((args, kwargs))), default=0)
+        self._made: tuple[Any, dict[KnownContents, Tensor]] | None = None
+
+    def made(self) -> tuple[Any, dict[KnownContents, Tensor]]:
+        """What the op returned, and the elements of what it wrote into."""
+        if self._made is None:
+            copies = {contents: contents.elements.clone() for contents in self.written}
+            self._made = self.func(*_live(self.args, copies), **_live(self.kwargs, copies)), copies
+            self.args = self.kwargs = None
+        return self._made
+
+
+def contents_of(tensor: Tensor) -> KnownContents | None:
+    """What a meta tensor's storage holds, where that is known."""
+    if not tensor.is_meta or tensor.layout is not torch.strided or internals.is_wrapper_subclass(tensor):
+        return None
+    return getattr(tensor.untyped_storage(), ATTRIBUTE, None)
+
+
+def value_of(tensor: Tensor) -> Tensor:
+    """The value of a tensor on the CPU, not to be written into; `Unknowable` where there is none."""
+    if tensor.device.type == "cpu":
+        return tensor
+    try:
+        read = Read(tensor)
+        return read.of(read.contents.elements)
+    except Exception as problem:  # what the CPU cannot do is as unknown as what was never there
+        raise Unknowable from problem
+
+
+def remember(twin: Tensor, real: Tensor, *, part_of: Tensor | None = None) -> Tensor:
+    """Let a fresh meta tensor know the values of the tensor that it stands for, until that one is written into."""
+    if real.is_meta or real.numel() > LARGEST:
+        return twin
+    source = real if part_of is None else part_of
+    version = internals.version(source)
+
+    def read() -> Tensor:
+        if internals.version(source) != version:
+            raise Unknowable
+        return real.detach().cpu().clone()
+
+    return known(twin, read)
+
+
+def known(tensor: Tensor, value: Callable[[], Tensor], depth: int = 0) -> Tensor:
+    """A fresh meta tensor whose value is made when it is asked for."""
+    layout, dtype, size = _layout(tensor), tensor.dtype, _elements_in_storage(tensor)
+    return _put(tensor, KnownContents(lambda: _laid_out(value(), layout, dtype, size), depth))
+
+
+def forget(tensors: Any) -> None:
+    """From here on the storages of these tensors hold something unknown."""
+    for tensor in flat(tensors):
+        if contents_of(tensor) is not None:
+            delattr(tensor.untyped_storage(), ATTRIBUTE)
+
+
+def was_written(tensor: Tensor) -> bool:
+    """Whether an op wrote into a meta tensor's storage."""
+    return hasattr(tensor.untyped_storage(), WRITTEN)
+
+
+def follow(func: Any, args: Any, kwargs: dict[str, Any], output: Any) -> None:
+    """Note what an op made of known values; what it wrote by unknown ones is no longer known."""
+    written = {internals.storage_key(tensor): tensor for tensor in _written(func, args, kwargs)}
+    for tensor in written.values():
+        setattr(tensor.untyped_storage(), WRITTEN, True)
+    if not written and (_is_view(args, output) or any(contents_of(t) is None for t in flat(args))):
+        return
+    try:
+        _check_repeatable(func)
+        if func.overloadpacket in OVERWRITES and contents_of(args[0]) is None and _is_whole(args[0]):
+            _blank(args[0])
+        reads = _as_reads(args), _as_reads(kwargs)
+    except Unknowable:
+        forget(list(written.values()))
+        return
+    _note(
+        DeferredOp(func, *reads, written=[_sure(tensor) for tensor in written.values()]),
+        written,
+        (args, kwargs),
+        output,
+    )
+
+
+def _is_view(args: Any, output: Any) -> bool:
+    if not args or not isinstance(args[0], Tensor) or not isinstance(output, Tensor):
+        return False
+    return internals.storage_key(args[0]) == internals.storage_key(output)
+
+
+def _check_repeatable(func: Any) -> None:
+    if torch.Tag.nondeterministic_seeded in func.tags:
+        raise Unknowable
+
+
+def _note(call: DeferredOp, written: dict[int, Tensor], inputs: Any, output: Any) -> None:
+    """The contents of everything that a call wrote and made."""
+    given = {internals.storage_key(tensor) for tensor in flat(inputs)}
+    for tensor in written.values():
+        before = _sure(tensor)
+        _put(tensor, KnownContents(lambda before=before: call.made()[1][before], call.depth))  # type: ignore[misc]
+    alone = isinstance(output, Tensor)
+    for i, tensor in enumerate([output] if alone else output if isinstance(output, list | tuple) else ()):
+        if not isinstance(tensor, Tensor) or not tensor.is_meta or tensor.numel() > LARGEST:
+            continue
+        if internals.storage_key(tensor) in given or contents_of(tensor) is not None:
+            continue
+        if call.func.overloadpacket in EMPTY:
+            _blank(tensor)
+        else:
+            known(tensor, lambda i=i: call.made()[0] if alone else call.made()[0][i], call.depth)  # type: ignore[misc]
+    if call.depth > DEEPEST:
+        for tensor in [*written.values(), *flat(output)]:
+            try:
+                value_of(tensor)
+            except Unknowable:
+                forget(tensor)
+
+
+def _written(func: Any, args: Any, kwargs: dict[str, Any]) -> Iterator[Tensor]:
+    for position, name in _written_arguments(func):
+        value = args[position] if position < len(args) else kwargs.get(name)
+        yield from (tensor for tensor in flat(value) if tensor.layout is torch.strided)
+
+
+@cache
+def _written_arguments(func: Any) -> tuple[tuple[int, str], ...]:
+    quiet = WRITES_QUIETLY.get(func.overloadpacket, ())
+    return tuple(
+        (i, argument.name)
+        for i, argument in enumerate(func._schema.arguments)
+        if i in quiet or (argument.alias_info is not None and argument.alias_info.is_write)
+    )
+
+
+def _put(tensor: Tensor, contents: KnownContents) -> Tensor:
+    setattr(tensor.untyped_storage(), ATTRIBUTE, contents)
+    return tensor
+
+
+def _sure(tensor: Tensor) -> KnownContents:
+    contents = contents_of(tensor)
+    if contents is None:
+        raise Unknowable
+    return contents
+
+
+def _blank(tensor: Tensor) -> None:
+    """A storage that is there to be written into."""
+    size, dtype = _elements_in_storage(tensor), tensor.dtype
+    _put(tensor, KnownContents(lambda: torch.zeros(size, dtype=dtype, device="cpu")))
+
+
+def _layout(tensor: Tensor) -> Layout:
+    return tensor.shape, tensor.stride(), int(tensor.storage_offset())
+
+
+def _elements_in_storage(tensor: Tensor) -> int:
+    return tensor.untyped_storage().nbytes() // tensor.itemsize
+
+
+def _is_whole(tensor: Tensor) -> bool:
+    return tensor.numel() == _elements_in_storage(tensor) <= LARGEST
+
+
+def _laid_out(value: Tensor, layout: Layout, dtype: torch.dtype, size: int) -> Tensor:
+    """A value in the memory order that its meta tensor has; an expanded dimension is stored once."""
+    shape, stride, offset = layout
+    if value.shape != shape or value.dtype != dtype:
+        raise Unknowable
+    once = [slice(0, None if step else 1) for step in stride]
+    elements = torch.empty(size, dtype=dtype, device="cpu")
+    stored = value[tuple(once)] if shape else value
+    elements.as_strided(stored.shape, stride, offset).copy_(stored)
+    return elements
+
+
+def _reads(value: Any) -> Iterator[Read]:
+    if isinstance(value, Read):
+        yield value
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _reads(item)
+    elif isinstance(value, dict):
+        yield from _reads(list(value.values()))
+
+
+def _as_reads(value: Any) -> Any:
+    if isinstance(value, Tensor):
+        return Read(value) if value.is_meta else value
+    if isinstance(value, list | tuple):
+        return type(value)(map(_as_reads, value))
+    if isinstance(value, dict):
+        return {key: _as_reads(item) for key, item in value.items()}
+    return torch.device("cpu") if isinstance(value, torch.device) else value
+
+
+def _live(value: Any, copies: dict[KnownContents, Tensor]) -> Any:
+    if isinstance(value, Read):
+        return value.of(copies.get(value.contents, value.contents.elements))
+    if isinstance(value, list | tuple):
+        return type(value)(_live(item, copies) for item in value)
+    if isinstance(value, dict):
+        return {key: _live(item, copies) for key, item in value.items()}
+    return value

@@ -1,0 +1,158 @@
+"""A meta twin: the same model without data, so that counting it runs no kernel and touches nothing of the user's."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import MutableMapping
+from dataclasses import fields, is_dataclass, replace
+from enum import Enum
+from functools import partial
+from types import BuiltinFunctionType, FunctionType
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn.utils.rnn import PackedSequence
+
+from ..hooks import internals
+from ..model.deepspeed_zero import HOOKS, fetches, whole_shape, without_fetching
+from ..model.run import Run
+from ..model.wrappers import is_parallel
+from .known_values import remember
+
+ORDERS = ("sorted_indices", "unsorted_indices")
+FEW = 16
+"""Elements up to which a parameter's values may be asked for: a learned scale, not a matrix."""
+OWN_HOOKS = ("transformers.utils.output_capturing",)
+"""Hooks with which a model works, and which keep nothing: where their functions are defined."""
+
+
+def refusal(model: nn.Module) -> str | None:
+    """Why a model cannot have a twin that behaves like it; None where nothing speaks against one."""
+    if any(getattr(torch.nn.modules.module, f"_global{name}", None) for name in HOOKS):
+        return "global module hooks are registered"
+    for name, parameter in model.named_parameters():
+        if internals.is_wrapper_subclass(parameter):
+            return f"the parameter {name} is a {type(parameter).__name__}"
+        if torch.nn.parameter.is_lazy(parameter):
+            return f"the parameter {name} has no shape before the first forward"
+    for name, module in model.named_modules():
+        where = f"{name or 'the model'} ({type(module).__name__})"
+        hooks = [hook for kind in HOOKS for hook in getattr(module, kind, {}).values()]
+        if any(hook.__module__ not in OWN_HOOKS and not fetches(hook) for hook in hooks):
+            return f"{where} has hooks, and a hook must never see a meta tensor"
+        if is_parallel(module):
+            return f"{where} is a parallel wrapper"
+        if isinstance(module, torch.jit.ScriptModule):
+            return f"{where} is a TorchScript module"
+        if "forward" in vars(module):
+            return f"{where} has its forward replaced"
+        if isinstance(module, nn.TransformerEncoderLayer) and not module.training and not torch.is_grad_enabled():
+            return f"{where} runs as one fused op when nothing is trained, and meta has no such op"
+    return None
+
+
+class NoTwinError(Exception):
+    """The model, or what it is called with, cannot have a twin; the message says why."""
+
+
+def make_twin(model: nn.Module, optimizer: torch.optim.Optimizer | None = None) -> tuple[nn.Module, Any]:
+    """The model on meta, and its optimizer if it has one; no data is copied."""
+    why = refusal(model)
+    if why is not None:
+        raise NoTwinError(why)
+    memo: dict[int, Any] = {}
+    states = [] if optimizer is None else [value for state in optimizer.state.values() for value in state.values()]
+    for tensor in [*model.parameters(), *model.buffers(), *plain_tensors(model), *states]:
+        if isinstance(tensor, torch.Tensor):
+            memo.setdefault(id(tensor), _on_meta(tensor))
+    try:
+        return without_fetching(copy.deepcopy(model, memo)), copy.deepcopy(optimizer, memo)
+    except Exception as problem:
+        raise NoTwinError(f"it cannot be copied ({type(problem).__name__}: {problem})") from problem
+
+
+def twin_of(run: Run) -> Run:
+    """The same run on meta: parameters, buffers and inputs without data, small known values kept in their shadow."""
+    model, optimizer = make_twin(run.model, run.optimizer)
+    args, kwargs = on_meta((run.args, dict(run.kwargs or {})))
+    return replace(run, model=model, args=args, kwargs=kwargs, optimizer=optimizer)
+
+
+def plain_tensors(model: nn.Module) -> list[torch.Tensor]:
+    """Tensors that modules keep as ordinary attributes."""
+    return [value for module in model.modules() for value in vars(module).values() if isinstance(value, torch.Tensor)]
+
+
+def _on_meta(tensor: torch.Tensor) -> torch.Tensor:
+    """A tensor without data, which keeps its values in a shadow for code that asks; parameters only where they are few."""
+    if internals.is_wrapper_subclass(tensor) or tensor.layout is not torch.strided or tensor.is_quantized:
+        raise NoTwinError(f"a {type(tensor).__name__} with layout {tensor.layout} has no twin")
+    shape = whole_shape(tensor)
+    if shape == tensor.shape:
+        twin = torch.empty_strided(shape, tensor.stride(), dtype=tensor.dtype, device="meta")
+    else:
+        twin = torch.empty(shape, dtype=tensor.dtype, device="meta")
+    if isinstance(tensor, nn.Parameter):
+        if tensor.dim() < 2 and tensor.numel() <= FEW and shape == tensor.shape:
+            remember(twin, tensor)
+        return nn.Parameter(twin, requires_grad=tensor.requires_grad)
+    return remember(twin, tensor).requires_grad_(tensor.requires_grad)
+
+
+def _is_torchs(value: Any) -> bool:
+    """Whether something is a function of torch's own; a user's would be called with tensors that have no data."""
+    if not isinstance(value, FunctionType | BuiltinFunctionType):
+        return False
+    owner = value.__module__ or getattr(getattr(value, "__self__", None), "__module__", None) or ""
+    return owner.split(".")[0] == "torch" or getattr(torch, value.__name__, None) is value
+
+
+PLAIN = (
+    type,
+    type(None),
+    bool,
+    int,
+    float,
+    complex,
+    str,
+    bytes,
+    torch.dtype,
+    torch.device,
+    torch.Size,
+    Enum,
+    range,
+    slice,
+)
+
+
+def on_meta(value: Any) -> Any:
+    """Inputs on meta, in containers like the user's; what a forward could change behind our back is refused."""
+    return _inputs_on_meta(value, {})
+
+
+def _inputs_on_meta(value: Any, twins: dict[int, torch.Tensor]) -> Any:
+    """The same, with the twins so far: an input that is given twice takes its memory once."""
+    inside = partial(_inputs_on_meta, twins=twins)
+    if isinstance(value, torch.Tensor):
+        if id(value) not in twins:
+            twins[id(value)] = _on_meta(value)
+        return twins[id(value)]
+    if isinstance(value, PLAIN) or _is_torchs(value):
+        return value
+    if isinstance(value, PackedSequence):  # torch wants its batch sizes as numbers on the CPU
+        return value._replace(data=inside(value.data), **{name: inside(getattr(value, name)) for name in ORDERS})
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*map(inside, value))
+    if isinstance(value, list | tuple):
+        return type(value)(map(inside, value))
+    if isinstance(value, MutableMapping):
+        twin = copy.copy(value)
+        twin.update({key: inside(item) for key, item in value.items()})
+        return twin
+    if is_dataclass(value) and not isinstance(value, type):
+        same: Any = copy.copy(value)
+        for f in fields(value):
+            object.__setattr__(same, f.name, inside(getattr(value, f.name)))
+        return same
+    raise NoTwinError(f"an input is a {type(value).__name__}, which the twin would share with the model")

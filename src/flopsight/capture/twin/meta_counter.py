@@ -1,0 +1,198 @@
+"""Counting on meta tensors: what an op returns is remembered by what went in, values are looked up in shadows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Any
+
+import torch
+from torch import nn
+
+from ...caveats import Assumed
+from ..count.dispatch import Counter
+from ..count.memory import Live, Saved
+from ..hooks import internals
+from ..model.tensors import flat
+from . import known_values
+from .attention import attention_as_on
+from .meta_kernels import KERNELS
+from .target_device import TargetDevice
+from .value_ops import AFTER, INSTEAD
+
+Tensor = torch.Tensor
+aten = torch.ops.aten
+META, CPU = torch.device("meta"), torch.device("cpu")
+MOVES = {aten._to_copy.default, aten.to.dtype_layout}
+READ_AT_ONCE = 1 << 12
+"""Elements up to which a real tensor is read when it joins; a larger one is read when asked for, if nobody wrote into it."""
+ALIASES = "aliases"
+"""The memo's word for an op whose result is not a fresh tensor: it has to run."""
+
+
+class MetaCounter(Counter):
+    """A counter for models on meta, as if they ran on `target`.
+
+    Python meta kernels take up to milliseconds, so what an op returns is remembered by what went in.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module | None,
+        known: Callable[[str], bool],
+        saved: Saved | None = None,
+        live: Live | None = None,
+        *,
+        target: str = "cpu",
+    ) -> None:
+        super().__init__(model, known, saved, live)
+        self._target = target
+        self._memo: dict[Any, Any] = {}
+        self._joined: dict[int, tuple[torch.UntypedStorage, Tensor]] = {}
+
+    def _watch_all(self, entered: ExitStack) -> None:
+        """Begin to watch; the model runs as it would on the target device."""
+        entered.enter_context(attention_as_on(self._target))
+        device = torch.empty(0, device=self._target).device
+        entered.enter_context(TargetDevice(device, lambda tensor: known_values.value_of(self._on_meta(tensor))))
+        super()._watch_all(entered)
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Note an op, unless it moves a tensor to the device where its original is already."""
+        with internals.without_functions():
+            if func in MOVES and self._stays(args[0], **(kwargs or {})):
+                return self._read_by_user(self._on_meta(args[0]), kwargs["device"])
+            return super().__torch_dispatch__(func, types, args, kwargs)
+
+    def run(self, func: Any, args: Any, kwargs: Any) -> Any:
+        """The op's result without data, and without running its meta kernel twice for the same shapes."""
+        if func is aten.empty.memory_format and _written_by_pointer(kwargs):
+            return func(*args, **kwargs)
+        args, wanted = self._on_meta(args), kwargs.get("device")
+        kwargs = {key: self._on_meta(value) for key, value in kwargs.items()}
+        output = (self._instead if func in INSTEAD else self._remembered)(func, args, kwargs)
+        if func in AFTER:
+            AFTER[func](func, args, kwargs, output, self._assume)
+        known_values.follow(func, args, kwargs, output)
+        return self._read_by_user(output, wanted) if func in MOVES and wanted else output
+
+    def _on_meta(self, value: Any) -> Any:
+        """Real tensors among meta ones join them, with their values; every device means meta here."""
+        if isinstance(value, Tensor):
+            joins = value.layout is torch.strided and not value.is_meta and not internals.is_wrapper_subclass(value)
+            return self._join(value) if joins else value
+        if isinstance(value, list | tuple):
+            return type(value)(map(self._on_meta, value))
+        if isinstance(value, torch.Generator):
+            return None
+        return META if isinstance(value, torch.device) else value
+
+    def _join(self, real: Tensor) -> Tensor:
+        """The meta twin of a real tensor: one storage for one storage, so that what is written into it stays written."""
+        storage = real.untyped_storage()
+        _, whole = self._joined.get(internals.storage_key(real), (None, None))
+        if whole is None:
+            elements = real.detach().as_strided((storage.nbytes() // real.itemsize,), (1,), 0)
+            whole = torch.empty_like(elements, device=META)
+            if elements.numel() <= READ_AT_ONCE:
+                read = elements.to("cpu", copy=True)
+                known_values.known(whole, lambda: read)
+            else:
+                known_values.remember(whole, elements, part_of=real)
+            self._joined[internals.storage_key(real)] = (storage, whole)
+        return whole.view(real.dtype).as_strided(real.shape, real.stride(), real.storage_offset())
+
+    def _stays(self, tensor: Tensor, **options: Any) -> bool:
+        """Whether a copy does nothing but move a tensor between meta and the device that meta stands for."""
+        same = options.get("dtype") in (None, tensor.dtype) and options.get("layout") in (None, torch.strided)
+        if not same or options.get("device") is None or options.get("memory_format") is not None:
+            return False
+        return {tensor.device.type, options["device"].type} == {"meta", self._target} != {"meta"}
+
+    def _read_by_user(self, tensor: Tensor, device: torch.device) -> Tensor:
+        """A tensor on its way to the CPU, where somebody will look at it: real if its value is known."""
+        if device.type == "cpu" and not tensor.requires_grad:
+            try:
+                return known_values.value_of(tensor).clone()
+            except known_values.Unknowable:
+                pass
+        aliased: Tensor = aten.alias.default(tensor)
+        return aliased
+
+    def _assume(self, what: str) -> None:
+        if Assumed(what) not in self.caveats:
+            self.caveats.append(Assumed(what))
+
+    def _instead(self, func: Any, args: Any, kwargs: Any) -> Any:
+        try:
+            return INSTEAD[func](func, args, kwargs, self._assume)
+        except known_values.Unknowable:
+            position = self.attribution.here() if self.attribution is not None else None
+            where = f" in {position.site.path or 'the model'}" if position is not None else ""
+            raise known_values.Unknowable(
+                f"{func.overloadpacket}{where} depends on values, which a model on meta does not have; "
+                f"count it on real tensors."
+            ) from None
+
+    def _remembered(self, func: Any, args: Any, kwargs: Any) -> Any:
+        schema = func._schema
+        if schema.is_mutable and _returns_self(func, args):
+            return args[0]
+        if func.is_view or schema.is_mutable:
+            return func(*args, **kwargs)
+        key = (func, _key(args), _key(tuple(kwargs.items())))
+        try:
+            made = self._memo.get(key)
+        except TypeError:
+            return func(*args, **kwargs)
+        if made is None:
+            output = KERNELS.get(func, func)(*args, **kwargs)
+            self._memo[key] = _described(output, {internals.storage_key(tensor) for tensor in flat((args, kwargs))})
+            return output
+        return func(*args, **kwargs) if made is ALIASES else _fresh(made)
+
+
+def _written_by_pointer(kwargs: Any) -> bool:
+    """Torch's own code fills a CPU tensor of integers through its pointer: the lengths of a packed sequence."""
+    return kwargs.get("device") == CPU and kwargs.get("dtype") is torch.int64
+
+
+def _key(value: Any) -> Any:
+    if isinstance(value, Tensor):
+        return (value.shape, value.stride(), value.dtype)
+    if isinstance(value, list | tuple):
+        return tuple(map(_key, value))
+    return (type(value), value)
+
+
+def _returns_self(func: Any, args: Any) -> bool:
+    """Whether an in-position op hands back its first argument unchanged in shape."""
+    name = func._schema.name
+    return (
+        name.endswith("_")
+        and len(func._schema.returns) == 1
+        and isinstance(args[0], Tensor)
+        and not any(word in name for word in ("resize", "set_", "squeeze", "transpose", "t_", "swap", "as_strided"))
+    )
+
+
+def _described(output: Any, given: set[int]) -> Any:
+    """What to make again next time, or that the result cannot be made again."""
+    if isinstance(output, Tensor):
+        shared = not output.is_meta or internals.storage_key(output) in given
+        return ALIASES if shared else (output.shape, output.stride(), output.dtype)
+    if isinstance(output, list | tuple):
+        parts = [_described(one, given) if isinstance(one, Tensor) else ("constant", one) for one in output]
+        storages = [internals.storage_key(one) for one in output if isinstance(one, Tensor)]
+        apart = len(set(storages)) == len(storages) and not any(isinstance(one, list | tuple) for one in output)
+        return [type(output), parts] if apart and ALIASES not in parts else ALIASES
+    return ALIASES
+
+
+def _fresh(made: Any) -> Any:
+    if isinstance(made, tuple):
+        if made[0] == "constant":
+            return made[1]
+        return torch.empty_strided(made[0], made[1], dtype=made[2], device=META)
+    kind, parts = made
+    return kind(map(_fresh, parts))

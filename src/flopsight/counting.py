@@ -1,0 +1,308 @@
+"""One watched run and the profile that comes of it: shared by profile(), count(), recording() and the step window."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn.modules.lazy import LazyModuleMixin
+
+from . import __version__
+from .analysis.build import Observed, build
+from .capture.count.dispatch import Counter
+from .capture.count.memory import GRADIENTS, INPUTS, OPTIMIZER_STATE, Live, Saved, asked_in_vain, held_by
+from .capture.hooks import internals
+from .capture.hooks.patches import unseen
+from .capture.model.module_rows import module_rows, scripted_rows
+from .capture.model.restore import Values, kept_inputs, kept_model, kept_rng, kept_training_state
+from .capture.model.run import Run, batch_size_of, tokens_of
+from .capture.model.sites import Sites, sites_of
+from .capture.twin.meta_copy import NoTwinError, twin_of
+from .capture.twin.meta_counter import MetaCounter
+from .caveats import Caveat, DirectForward, Note, NoTwin, OtherThreads, PutBack, Raised, Scripted, TwinWithoutAutocast
+from .errors import InputError, StateError
+from .formulas import known
+from .hardware.detect import cpu_name, detect
+from .records import BACKWARD, ModuleRow
+from .tree import Environment, Profile
+
+Ignored = Callable[[ModuleRow], bool]
+
+
+@contextmanager
+def kept(run: Run) -> Iterator[int]:
+    """Whatever a run changes is put back, also when it raises; gives the bytes that are copied for that."""
+    with ExitStack() as stack:
+        stack.enter_context(kept_rng())
+        copied = stack.enter_context(kept_model(run.model)) + stack.enter_context(kept_inputs(run.tensors))
+        if run.train:
+            optimizer = None if run.copied else run.optimizer
+            copied += stack.enter_context(kept_training_state(run.model, optimizer))
+        yield copied
+
+
+@contextmanager
+def apart() -> Iterator[None]:
+    """Where a twin runs: no random state moves, and nobody's modes, hooks or watchers see a meta tensor."""
+    with kept_rng(), unseen(), internals.without_modes(), internals.without_saved_hooks():
+        yield
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a run is to be watched."""
+
+    run: Run | None = None
+    memory: bool = False
+    ignored: Ignored | None = None
+    target: str | None = None
+    """The device that a run on meta stands for; None where the run is real."""
+    latencies: Mapping[str, float] = field(default_factory=dict)
+    """Seconds by path, where they are known already."""
+    in_loop: bool = False
+    """Whether what runs is a step of somebody's loop, after another one."""
+    optimizers: Sequence[torch.optim.Optimizer] = ()
+    """Those that step in the loop, beside the run's own; they may be noted as they are seen."""
+
+
+def make_counter(model: nn.Module | Sites | None, options: Options) -> Counter:
+    """A counter for a model's run, real or on meta."""
+    sites = sites_of(model)
+    there = held_by(*sites.roots.values())
+    there[INPUTS] = options.run.tensors if options.run is not None else []
+    live = Live(there | {OPTIMIZER_STATE: _state_tensors(options)}) if options.memory else None
+    saved = Saved([tensor for tensors in there.values() for tensor in tensors], live)
+    if options.target is not None:
+        assert not isinstance(model, Sites), "a twin is known before it runs"
+        return MetaCounter(model, known, saved, live, target=options.target)
+    return Counter(sites, known, saved, live, in_loop=options.in_loop)
+
+
+class Recording:
+    """What ran inside a `with`; `profile` is ready afterwards, also when the block raised."""
+
+    def __init__(self, model: nn.Module | Sites | None = None, **options: Any) -> None:
+        if model is not None and not isinstance(model, nn.Module | Sites):
+            raise InputError(f"The model must be a torch.nn.Module, not {type(model).__name__}.")
+        self._model = Run(model).plain_model if isinstance(model, nn.Module) else model
+        self._options = Options(**options)
+        self._counter: Counter | None = None
+        self._made: tuple[Profile, Observed] | None = None
+
+    def __enter__(self) -> Recording:
+        """Begin to count."""
+        if self._counter is not None:
+            raise StateError("This recording has run already; make a new one: with flopsight.recording() as r: ...")
+        self._counter = make_counter(self._model, self._options)
+        self._counter.__enter__()
+        return self
+
+    def __exit__(self, kind: object, problem: BaseException | None, trace: object) -> None:
+        """Stop counting."""
+        assert self._counter is not None
+        self._counter.__exit__(kind, problem, trace)
+        if problem is not None:
+            self.ended_by(problem)
+
+    def ended_by(self, problem: BaseException) -> None:
+        """Say what ended the run before it was over."""
+        if self._counter is not None:
+            module, phase = self._counter.where_raised(problem) or (None, "")
+            self._counter.caveats.append(Raised(type(problem).__name__, module, phase, asked_in_vain(problem)))
+
+    def label(self, run: Run) -> None:
+        """Say what it was that ran, while its gradients and the optimizer's state can be told from other memory."""
+        self._options = replace(self._options, run=run)
+        if self._counter is not None and self._counter.live is not None:
+            for parameter in run.model.parameters():
+                if parameter.grad is not None:
+                    self._counter.live.label(parameter.grad, GRADIENTS)
+            for tensor in _state_tensors(self._options):
+                self._counter.live.label(tensor, OPTIMIZER_STATE)
+
+    @property
+    def profile(self) -> Profile:
+        """What ran, as a profile."""
+        return self._finished()[0]
+
+    @property
+    def observed(self) -> Observed:
+        """What the profile was built from."""
+        return self._finished()[1]
+
+    def with_latencies(
+        self,
+        result: Profile,
+        latencies: Mapping[str, float],
+        backward: Mapping[str, float] | None = None,
+        streams: Mapping[str, float] | None = None,
+    ) -> Profile:
+        """A profile of this recording with the time of every module."""
+        self.observed.latencies, self.observed.backward_latencies = latencies, backward or {}
+        self.observed.stream_latencies = streams or {}
+        return replace(result, root=build(self.observed)[0])
+
+    def _finished(self) -> tuple[Profile, Observed]:
+        if self._counter is None:
+            raise StateError("Nothing was recorded yet: run the model inside `with flopsight.recording() as r:` first.")
+        if self._made is not None:
+            return self._made
+        made = build_profile(self._counter, self._options)
+        if not self._counter.running:  # what is asked for in between is not the end of it
+            self._made = made
+        return made
+
+
+def build_profile(counter: Counter, options: Options) -> tuple[Profile, Observed]:
+    """The profile of what a counter saw."""
+    run = options.run
+    saved = counter.saved.bytes if counter.saved is not None else {}
+    seen = Observed(
+        rows=module_rows(counter.sites, _state_bytes(options)),
+        records=tuple(counter.records()),
+        calls=tuple(counter.module_calls()),
+        views=counter.views(),
+        latencies=options.latencies,
+        saved_bytes={site.path: size for site, size in saved.items()},
+        allocated_bytes={site.path: size for site, size in counter.grown.items()},
+    )
+    peak, at_peak, makers = counter.live.peak() if counter.live is not None else (None, {}, {})
+    seen.peak_bytes = {site.path: size for site, size in makers.items()}
+    if options.ignored is not None:
+        seen.ignored = options.ignored
+    root, coverage, caveats = build(seen)
+    doubts: list[Caveat] = [*caveats, *counter.caveats]
+    if counter.direct_forwards:
+        doubts.append(DirectForward(tuple(sorted(counter.direct_forwards))))
+    if counter.missed:
+        doubts.append(OtherThreads(counter.missed))
+    scripted = scripted_rows(counter.sites)
+    if scripted:
+        doubts.append(Scripted(scripted))
+    result = Profile(
+        root=root,
+        coverage=coverage,
+        caveats=tuple(doubts),
+        environment=environment(run),
+        trained=any(record.phase == BACKWARD for record in seen.records),
+        peak_bytes=peak,
+        at_peak=at_peak,
+        peak_flops=detect(run.device).peak_flops() if run is not None and run.device.type != "meta" else {},
+    )
+    if run is not None:
+        result = replace(result, batch_size=batch_size_of(run), tokens=tokens_of(run))
+    return result, seen
+
+
+def count_run(run: Run, *, meta: bool = False, **options: Any) -> tuple[Profile, Observed]:
+    """One run under the counter, the model as it was afterwards; with what was seen, for a second build."""
+    if run.device.type == "meta":
+        return _count_here(run, target="meta", **options)
+    if not meta:
+        return _count_here(run, **options)
+    try:
+        with apart():
+            result, seen = _count_here(twin_of(run), target=run.device.type, **options)
+        doubts = (TwinWithoutAutocast(),) if torch.is_autocast_enabled(run.device.type) else ()
+        return replace(result, caveats=(*result.caveats, *doubts)), seen
+    except NoTwinError as problem:
+        why = str(problem)
+    except Exception as problem:
+        why = f"it does not run on meta ({type(problem).__name__}: {problem})"
+    result, seen = _count_here(run, **options)
+    return replace(result, caveats=(*result.caveats, NoTwin(why))), seen
+
+
+def _count_here(run: Run, **options: Any) -> tuple[Profile, Observed]:
+    given = _given_shapes(run)
+    recording = Recording(run.model, run=run, **options)
+    with kept(run) as copied:
+        try:
+            with recording as watching:
+                run.step()
+                watching.label(run)
+        except Exception as problem:
+            attach(problem, recording)
+            raise
+        result = recording.profile
+        if run.train and copied and not run.copied:
+            result = replace(result, caveats=(*result.caveats, PutBack(copied, run.optimizer is not None)))
+        if given and not run.copied:
+            result = replace(result, caveats=(*result.caveats, _no_longer_lazy(given)))
+        return result, recording.observed
+
+
+def _given_shapes(run: Run) -> list[str]:
+    """The lazy modules, which get their shapes here: from their first forward, whoever makes it."""
+    lazy = [m for m in run.model.modules() if isinstance(m, LazyModuleMixin) and m.has_uninitialized_params()]
+    if not lazy:
+        return []
+    buffers = Values(run.model.buffers())
+    with kept_rng(), kept_inputs(run.tensors), torch.no_grad():
+        try:
+            run.forward()
+        finally:
+            buffers.put_back()
+    for module in lazy:
+        if isinstance(module, nn.modules.batchnorm._NormBase):
+            module.reset_running_stats()  # which it did not have before this batch
+    return [name for name, module in run.model.named_modules() if module in lazy]
+
+
+def _no_longer_lazy(names: list[str]) -> Note:
+    shown = ", ".join(name or "the model" for name in names[:5]) + (", ..." if len(names) > 5 else "")
+    were, have = ("was", "has its") if len(names) == 1 else ("were", "have their")
+    return Note(
+        f"{shown} {were} lazy and {have} shapes now, from the inputs of this run. "
+        f'To leave a model lazy, run a copy of it: on="copy".'
+    )
+
+
+def attach(problem: Exception, seen: Recording | Profile) -> None:
+    """Let what ran so far be asked for; the user's exception itself goes on unchanged."""
+    with suppress(Exception):  # an exception may be frozen, and nothing of ours may take its place
+        problem.flopsight_profile = seen.profile if isinstance(seen, Recording) else seen  # type: ignore[attr-defined]
+
+
+def _optimizers(options: Options) -> list[torch.optim.Optimizer]:
+    own = options.run.optimizer if options.run is not None else None
+    return list(dict.fromkeys([*([] if own is None else [own]), *options.optimizers]))
+
+
+def _state_tensors(options: Options) -> list[torch.Tensor]:
+    states = [state for optimizer in _optimizers(options) for state in optimizer.state.values()]
+    return [value for state in states for value in state.values() if isinstance(value, torch.Tensor)]
+
+
+def _state_bytes(options: Options) -> dict[int, int]:
+    """What the optimizers keep for each parameter."""
+    return {
+        id(parameter): sum(value.nbytes for value in state.values() if isinstance(value, torch.Tensor))
+        for optimizer in _optimizers(options)
+        for parameter, state in optimizer.state.items()
+    }
+
+
+def environment(run: Run | None) -> Environment:
+    """Where and with what this runs."""
+    device = run.device if run is not None else torch.device("cpu")
+    dtype = ""
+    if run is not None:
+        floating = [p.dtype for p in run.model.parameters() if p.is_floating_point()]
+        dtype = str(max(set(floating), key=floating.count)).removeprefix("torch.") if floating else ""
+    return Environment(
+        flopsight=__version__,
+        torch=torch.__version__,
+        python=platform.python_version(),
+        device=device.type,
+        device_name=torch.cuda.get_device_name(device) if device.type == "cuda" else cpu_name(),
+        dtype=dtype,
+        threads=torch.get_num_threads(),
+        made=datetime.now(UTC).isoformat(timespec="seconds"),
+    )

@@ -1,0 +1,39 @@
+"""Lines that the older profilers' text formats have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+from ..analysis.tables import KindTotals
+from ..caveats import UnknownOps
+from ..tree import Profile
+from .summary import calls_of
+
+Number = TypeVar("Number", int, float)
+
+
+def rule(title: str, dashes: int) -> str:
+    """A title between dashes."""
+    return f"{'-' * dashes} {title} {'-' * dashes}"
+
+
+def fact(label: str, value: str) -> str:
+    """A line of the summary."""
+    return f"{label + ': ':<60}  {value:<8}"
+
+
+def top(
+    kinds: Mapping[str, KindTotals], most: int, figure: Callable[[KindTotals], Number], text: Callable[[Number], str]
+) -> dict[str, str]:
+    """The classes with the largest figure; a stable order keeps the model's for equals."""
+    ranked = sorted(kinds.items(), key=lambda item: figure(item[1]), reverse=True)
+    return {name: text(figure(totals)) for name, totals in ranked[:most]}
+
+
+def doubts(profile: Profile) -> list[str]:
+    """A line that names what is not counted, where anything is not, and one for every other doubt."""
+    unknown = profile.coverage.unknown
+    ops = ", ".join(f"{op} ({calls_of(missed.calls)})" for op, missed in unknown.items())
+    lines = [f"Not counted: {ops}. Say what they cost with @flopsight.formula."] if unknown else []
+    return lines + [f"Caveat: {caveat}" for caveat in profile.caveats if not isinstance(caveat, UnknownOps)]

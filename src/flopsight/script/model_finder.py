@@ -1,0 +1,85 @@
+"""The model of a script that has no optimizer: found by its first call, its forwards counted from then on."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Any
+from weakref import ref
+
+import torch
+from torch import nn
+
+from ..capture.hooks import internals
+from ..capture.hooks.patches import Call, calls_of, module_calls, unpatched, wrapped
+from ..capture.model.wrappers import compiled_from
+
+Around = Callable[[Callable[[], Any]], Any]
+
+
+class ModelFinder:
+    """Waits for the first call of a model, then wraps the calls of that one alone.
+
+    Watching for it costs a little at every module call; once it is found, only calls of its class cost anything.
+    The watch is off again before the model runs, so that torch.compile traces it as if nobody had watched.
+    """
+
+    def __init__(self, admits: Callable[[nn.Module], bool], around: Around) -> None:
+        self.name = ""
+        """The class of the model, once it is found."""
+        self.passed_by: dict[str, None] = {}
+        """Classes that were called from outside every other module and not admitted."""
+        self._admits = admits
+        self._around = around
+        self._stack = ExitStack()
+        self._thread = 0
+        self._inside = False
+        self._model: ref[nn.Module] | None = None  # weak: nobody's memory is held for our sake
+
+    def watch(self) -> None:
+        """Begin to look for the model."""
+        self._thread = threading.get_ident()
+        self._stack.enter_context(module_calls(self._find))
+        self._stack.enter_context(wrapped(torch, "compile", _apart))
+
+    def end(self) -> None:
+        """Take everything off."""
+        self._stack.close()
+
+    def _find(self, plain: Call) -> Call:
+        def finding(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
+            if self._inside or self._model is not None or threading.get_ident() != self._thread:
+                return plain(module, *args, **kwargs)
+            if not self._admits(compiled_from(module)):
+                self.passed_by.setdefault(type(module).__name__)
+                return plain(module, *args, **kwargs)
+            self._model, self.name = ref(module), type(compiled_from(module)).__name__
+            self._stack.close()
+            self._stack.enter_context(calls_of(type(module), self._count))
+            return module(*args, **kwargs)
+
+        return finding
+
+    def _count(self, plain: Call) -> Call:
+        def counted(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
+            found = self._model
+            if self._inside or found is None or found() is not module or internals.graph_task() != -1:
+                return plain(module, *args, **kwargs)
+            self._inside = True
+            try:
+                return self._around(lambda: plain(module, *args, **kwargs))
+            finally:
+                self._inside = False
+
+        return counted
+
+
+def _apart(compile: Call) -> Call:
+    """What torch.compile is handed is bound to the module call of that moment: let it be torch's own."""
+
+    def compiling(*args: Any, **kwargs: Any) -> Any:
+        with unpatched():
+            return compile(*args, **kwargs)
+
+    return compiling

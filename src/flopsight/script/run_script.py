@@ -1,0 +1,91 @@
+"""A script from its first line to its exit code, with a window of its steps profiled on the way."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from .import_hook import when_imported
+from .launch import Program, launch
+from .plan import OPTIMIZER, Plan
+from .report import Report
+
+if TYPE_CHECKING:
+    from ..tree import Profile
+    from .script_loop import ScriptLoop
+
+ELSEWHERE = (
+    "What runs in processes that the script starts is not seen: start them with `torchrun -m flopsight run`, or put "
+    "`flopsight run` into the command that starts them."
+)
+
+
+def profile_script(program: Program, plan: Plan, report: Report) -> int:
+    """Run the program, profile what the plan says, and answer with the script's own exit code."""
+    process = os.getpid()
+    watched: list[ScriptLoop] = []
+
+    def deliver(make: Callable[[], Profile]) -> None:
+        report.deliver(lambda: _named(make(), program))
+
+    def watch() -> None:
+        try:
+            from .script_loop import ScriptLoop
+
+            loop = ScriptLoop(plan, deliver)
+            loop.watch()
+        except Exception as problem:
+            report.excuse(problem)
+        else:
+            watched.append(loop)
+
+    with when_imported("torch", watch):
+        ending = launch(program)
+    if os.getpid() != process:
+        return ending.code  # a script may fork, and the child may come here too
+    if not watched:
+        report.say(f"{program.label} did not import torch, so nothing was profiled. {ELSEWHERE}")
+        return ending.code
+    loop = watched[0]
+    rest = loop.end(ending.problem)
+    if rest is not None:
+        deliver(rest)
+    elif not loop.delivered and loop.rank == 0:
+        report.say(f"{program.label} ended {_seen(loop, plan)}")
+    return ending.code
+
+
+def _named(profile: Profile, program: Program) -> Profile:
+    """A root that was made to hold several models bears the script's name."""
+    root = profile.root
+    return replace(profile, root=replace(root, kind=program.label)) if root.kind == "recording" else profile
+
+
+def _seen(loop: ScriptLoop, plan: Plan) -> str:
+    """How far the script came, and what to do about it."""
+    name = loop.model_name
+    if loop.cycle.steps:
+        return f"after {_many(loop.cycle.steps, 'step')}, {_too_early(loop.cycle.steps, plan)}"
+    if loop.forwards and loop.per != OPTIMIZER:
+        return f"after {_many(loop.forwards, 'forward')} of {name}, {_too_early(loop.forwards, plan)}"
+    if loop.forwards:
+        return (
+            f"after {_many(loop.forwards, 'forward')} of {name} without an optimizer's step, so nothing was profiled. "
+            f"If a forward is a step, say so: --per forward."
+        )
+    if plan.per == OPTIMIZER:
+        return f"without a step of any optimizer, so nothing was profiled. {ELSEWHERE}"
+    if name:
+        return f"within the first forward of {name}, so nothing was profiled."
+    return f"without a call of any {plan.wanted}{loop.others}, so nothing was profiled. {ELSEWHERE}"
+
+
+def _too_early(steps: int, plan: Plan) -> str:
+    advice = f"Choose an earlier one: --step {max(0, steps - 2)}." if steps else ""
+    return f"before step {plan.first} (counted from 0) was over, so nothing was profiled. {advice}"
+
+
+def _many(number: int, what: str) -> str:
+    return f"{number} {what}{'s' if number != 1 else ''}"

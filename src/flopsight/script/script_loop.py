@@ -1,0 +1,200 @@
+"""The loop of somebody's script: its models and steps, found while it runs, and one window of them profiled."""
+
+from __future__ import annotations
+
+import gc
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import torch
+
+from ..capture.model.sites import Sites
+from ..caveats import MovedWindow, Note
+from ..distributed.topology import rank_and_size, world_of
+from ..errors import InputError
+from ..loop.window import StepWindow
+from ..tree import Profile
+from .model_finder import ModelFinder
+from .plan import FORWARD, OPTIMIZER, Plan
+from .step_boundaries import Boundary, OptimizerCycle
+from .updates import Updates
+
+SEVERAL = "several optimizers step in turn, and where that step ended was known only after it"
+FORWARDS_ONLY = Note("A step is a forward here: a backward that follows it is no part of the step.")
+UNSEEN = "where that step began was known only after it"
+
+
+Make = Callable[[], Profile]
+
+
+class ScriptLoop:
+    """Watches a script from the import of torch on, and hands over the profile when its window is complete.
+
+    A step ends with an optimizer's step. A script without an optimizer infers: there a step is a forward of the first
+    model that it calls. Outside the window, a hook that counts is all that runs.
+    """
+
+    def __init__(self, plan: Plan, complete: Callable[[Make], None]) -> None:
+        self.cycle = OptimizerCycle()
+        self.forwards = 0
+        self.per = plan.per
+        self.delivered = False
+        self._plan = plan
+        self._lead = max(plan.first - 1, 1)  # the step before the window tells what a usual step is
+        self._complete = complete
+        self._updates = Updates(self._stepped)
+        self._finder = ModelFinder(plan.admits, self._forward)
+        self._window: StepWindow | None = None
+        self._several = self._recorded = False
+        self._over = False
+
+    # -- on and off
+
+    def watch(self) -> None:
+        """Begin; forked processes, such as those that load data, are left alone."""
+        self._updates.watch()
+        if self.per != OPTIMIZER or self._plan.first == 0:
+            self._finder.watch()
+        os.register_at_fork(after_in_child=self._leave)
+
+    def _leave(self) -> None:
+        """Take everything off, in a forked process or after a failure."""
+        self._over = True
+        window, self._window = self._window, None
+        with suppress(Exception):  # the thread that forked may not be the one that holds our modes
+            self._finder.end()
+            if window is not None:
+                window.abandon()
+
+    def end(self, problem: BaseException | None) -> Make | None:
+        """The script is over: what there is to hand over yet; of one that raised, a part of a step too."""
+        self._over = True
+        self._finder.end()
+        self._updates.end()
+        window = self._window
+        if window is None:
+            return None
+        window.__exit__(type(problem), problem, None)
+        whole = window.counted or (problem is not None and window.cut_off)
+        return partial(self._finished, window) if whole else None
+
+    # -- what was seen
+
+    @property
+    def model_name(self) -> str:
+        """The class of the model whose forwards were counted."""
+        return self._finder.name
+
+    @property
+    def others(self) -> str:
+        """Which classes ran that were not asked for."""
+        names = self._finder.passed_by
+        return f" (called were {', '.join(names)})" if names else ""
+
+    @property
+    def rank(self) -> int:
+        """Which process this is."""
+        return rank_and_size()[0]
+
+    # -- steps that an optimizer ends
+
+    def _stepped(self, optimizer: torch.optim.Optimizer, unlike: str) -> None:
+        if self._over or self.per == FORWARD:
+            return
+        boundary = self.cycle.stepped(optimizer)
+        early = self._window is None and self.cycle.steps < self._lead and self.per == OPTIMIZER
+        if boundary is not Boundary.WITHIN and not early:
+            with self._guarded():
+                self._end_update(optimizer, boundary, unlike)
+
+    def _end_update(self, optimizer: torch.optim.Optimizer, boundary: Boundary, unlike: str) -> None:
+        self.per = OPTIMIZER
+        self._finder.end()
+        if boundary is Boundary.MOVED:
+            self._begin_again()
+        elif self._window is not None:
+            self._end_step(self._window, unlike)
+        if self._window is None and not self._over and self.cycle.steps >= self._lead:
+            self._begin(self.cycle.steps, [optimizer])
+
+    # -- steps that are forwards
+
+    def _forward(self, call: Callable[[], Any]) -> Any:
+        if self._window is None and self.forwards >= self._plan.first and not self._over:
+            with self._guarded():
+                self._decide()
+        result = call()
+        self.forwards += 1
+        if self._window is not None and self.per == FORWARD:
+            with self._guarded():
+                self._end_step(self._window)
+        return result
+
+    def _decide(self) -> None:
+        """Find out, at the forward that could be the first of the window, whether a step is a forward or an update."""
+        if self.per is None:
+            exists = any(issubclass(type(one), torch.optim.Optimizer) for one in gc.get_objects())
+            self.per = OPTIMIZER if exists else FORWARD
+        if self.per == FORWARD:
+            self._recorded = torch.is_grad_enabled()
+            self._begin(self.forwards)
+        elif self._plan.first > 0:
+            self._finder.end()
+        elif torch.is_grad_enabled():
+            self._finder.end()
+            self._begin(0)
+
+    # -- the window
+
+    @contextmanager
+    def _guarded(self) -> Iterator[None]:
+        """A failure of ours ends the profile and not the script."""
+        try:
+            yield
+        except Exception as problem:
+            failure = problem
+            self._leave()
+            self.delivered = True
+            self._complete(lambda: _raise(failure))
+
+    def _begin(self, current: int, optimizers: list[torch.optim.Optimizer] | None = None) -> None:
+        steps = range(max(self._plan.first, current), max(self._plan.last, current) + 1)
+        self._window = StepWindow(Sites(admits=self._plan.admits), steps=steps, current=current)
+        self._window.optimizers += optimizers or []
+        self._window.__enter__()
+
+    def _begin_again(self) -> None:
+        if self._window is not None:
+            self._several = True
+            self._window.abandon()
+            self._window = None
+
+    def _end_step(self, window: StepWindow, unlike: str = "") -> None:
+        window.step(unlike)
+        if window.done:
+            self._over = self.delivered = True
+            self._window = None
+            window.close()
+            self._finder.end()
+            self._updates.end()
+            self._complete(partial(self._finished, window))
+
+    def _finished(self, window: StepWindow) -> Profile:
+        if not window.sites.roots:
+            called = ", ".join(window.sites.passed_by) or "none"
+            raise InputError(f"No {self._plan.wanted} was called in step {window.steps[0]}; modules called: {called}.")
+        result = replace(window.profile, world=world_of(window.sites.roots.values()))
+        if self._recorded:
+            result = replace(result, caveats=(*result.caveats, FORWARDS_ONLY))
+        if window.asked == self._plan.first or result.step is None:
+            return result
+        moved = MovedWindow(self._plan.first, result.step, SEVERAL if self._several else UNSEEN)
+        return replace(result, caveats=(*result.caveats, moved))
+
+
+def _raise(problem: Exception) -> Profile:
+    raise problem

@@ -1,0 +1,58 @@
+"""However a script ends, what was profiled is kept, and only the script itself is heard on stdout."""
+
+import pytest
+from script.running import plain, profiled
+
+INTERRUPTED = 130
+
+
+@pytest.mark.parametrize("at", ["2", "5", "6", "9"])
+def test_ctrl_c_ends_the_script_as_it_would_without_us(at):
+    done = profiled("interrupted.py", at)
+
+    assert done.code == INTERRUPTED
+    assert plain("interrupted.py", at).code in (INTERRUPTED, -2)  # a shell calls death by that signal 130
+    assert done.out == plain("interrupted.py", at).out
+    assert "KeyboardInterrupt" in done.err
+
+
+def test_ctrl_c_before_the_window_says_how_many_steps_were_seen():
+    assert "interrupted.py ended after 2 steps" in profiled("interrupted.py", "2").said[0]
+
+
+def test_ctrl_c_within_the_counted_step_keeps_what_there_is():
+    """The signal comes after backward, before the optimizer's step."""
+    done = profiled("interrupted.py", "5")
+
+    assert done.profile.macs == 3 * 6 * 2
+    assert done.profile.backward.macs == 3 * 6 * 2
+    assert done.profile.optimizer.flops == 0
+    assert "The loop ended within step 5" in done.err
+
+
+def test_ctrl_c_within_the_window_keeps_the_whole_step_and_the_times_so_far():
+    seen = profiled("interrupted.py", "8", flags=("--steps", "5-9")).profile
+
+    assert seen.optimizer.flops > 0
+    assert len(seen.timing.step.samples) == 2  # steps 6 and 7
+
+
+def test_an_exception_within_the_counted_step_keeps_what_ran_before_it():
+    seen = profiled("raises.py", "5").profile
+
+    assert seen["first"].macs == 3 * 6 * 5
+    assert seen["second"].macs == 0
+
+
+def test_an_exception_after_the_window_changes_nothing():
+    seen = profiled("raises.py", "9").profile
+
+    assert seen["first"].macs == 3 * 6 * 5
+    assert seen["second"].macs == 3 * 5 * 2
+
+
+def test_a_model_that_raises_in_its_first_forward_is_named():
+    done = profiled("by_hand.py", "wide")
+
+    assert (done.code, plain("by_hand.py", "wide").code) == (1, 1)
+    assert done.said == ["flopsight: by_hand.py ended within the first forward of Sequential, so nothing was profiled."]
