@@ -16,6 +16,8 @@ FLOORS = (
     ("counting",),
     ("measure", "loop"),
     ("script",),
+    ("targets",),
+    ("sweeping",),
     ("compat",),
     ("cli", "integrations"),
 )

@@ -12,8 +12,8 @@ INTERRUPTED = 130
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command and answer with its exit code: 0 fine, 1 a check failed, 2 bad input, 3 the user's code raised."""
     from ..errors import FlopsightError
+    from ..targets.users import EXIT_CODE, TargetRaised, users_traceback
     from .app import UsageProblem, run
-    from .users import EXIT_CODE, TargetRaised, users_traceback
 
     try:
         code = run(argv)

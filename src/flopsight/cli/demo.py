@@ -9,8 +9,8 @@ from typing import Annotated
 
 import typer
 
+from ..targets.loading import load_target
 from .profile import profile_target
-from .target import load_target
 from .views import View
 
 MODEL = "zoo:resnet18"

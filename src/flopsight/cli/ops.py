@@ -10,8 +10,8 @@ import typer
 
 from .. import units
 from ..errors import InputError
+from ..targets.inputs import parse_inputs
 from . import options
-from .inputs import parse_inputs
 
 if TYPE_CHECKING:
     from ..tree import Profile
@@ -69,8 +69,8 @@ def used_lines(profile: Profile) -> list[str]:
 
 
 def _counted(target: str, inputs: list[str], *, train: bool, meta: bool) -> Profile:
+    from ..targets.loading import load_target
     from .profile import profile_target
-    from .target import load_target
 
     loaded = load_target(target, parse_inputs(inputs), meta=meta)
     return profile_target(loaded, train=train, meta=meta, latency=False, memory=False)

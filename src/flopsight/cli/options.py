@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from .target import HELP
+from ..targets.loading import HELP
 
 TargetText = Annotated[str, typer.Argument(metavar="TARGET", help=HELP, show_default=False)]
 Inputs = Annotated[

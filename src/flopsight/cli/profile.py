@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..errors import InputError, did_you_mean
+from ..targets.inputs import parse_dtype, parse_inputs
+from ..targets.loading import Target, load_target
+from ..targets.users import users_code
 from ..timings import TIME_BUDGET
 from . import options
-from .inputs import parse_dtype, parse_inputs
-from .target import Target, load_target
-from .users import users_code
 from .views import View
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ import torch
 
 import flopsight
 from flopsight import cli
-from flopsight.cli.target import load_target
 from flopsight.errors import InputError
+from flopsight.targets.loading import load_target
 
 
 def count(text, **options):

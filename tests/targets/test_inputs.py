@@ -5,8 +5,8 @@ import torch
 from torch import nn
 
 from flopsight import zoo
-from flopsight.cli.inputs import FlagSpec, TensorSpec, check_call, make_inputs, parse_dtype, parse_inputs
 from flopsight.errors import InputError
+from flopsight.targets.inputs import FlagSpec, TensorSpec, check_call, make_inputs, parse_dtype, parse_inputs
 
 
 class TakesTokens(nn.Module):

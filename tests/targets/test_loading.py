@@ -4,10 +4,10 @@ import pytest
 import torch
 
 from flopsight import zoo
-from flopsight.cli.inputs import parse_inputs
-from flopsight.cli.target import load_target
-from flopsight.cli.users import TargetRaised, users_traceback
 from flopsight.errors import InputError
+from flopsight.targets.inputs import parse_inputs
+from flopsight.targets.loading import load_target
+from flopsight.targets.users import TargetRaised, users_traceback
 
 FILE = """
 import torch
@@ -190,7 +190,7 @@ def test_the_users_traceback_has_the_users_frames_and_none_of_ours():
 
     assert "net.py" in text
     assert "return missing_name" in text
-    assert "flopsight/cli" not in text
+    assert "flopsight/targets" not in text
     assert "importlib" not in text
 
 
@@ -199,4 +199,4 @@ def test_our_frames_can_be_asked_for(monkeypatch):
     with pytest.raises(TargetRaised) as problem:
         load_target("net.py:broken")
 
-    assert "flopsight/cli/target.py" in users_traceback(problem.value.cause)
+    assert "flopsight/targets/loading.py" in users_traceback(problem.value.cause)
