@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -29,7 +29,7 @@ from .caveats import Caveat, DirectForward, Note, NoTwin, OtherThreads, PutBack,
 from .errors import InputError, StateError
 from .formulas import known
 from .hardware.detect import cpu_name, detect
-from .records import BACKWARD, ModuleRow
+from .records import BACKWARD, ModuleRow, OpRecord
 from .tree import Environment, Profile
 
 Ignored = Callable[[ModuleRow], bool]
@@ -63,8 +63,6 @@ class Options:
     ignored: Ignored | None = None
     target: str | None = None
     """The device that a run on meta stands for; None where the run is real."""
-    latencies: Mapping[str, float] = field(default_factory=dict)
-    """Seconds by path, where they are known already."""
     in_loop: bool = False
     """Whether what runs is a step of somebody's loop, after another one."""
     optimizers: Sequence[torch.optim.Optimizer] = ()
@@ -93,7 +91,7 @@ class Recording:
         self._model = Run(model).plain_model if isinstance(model, nn.Module) else model
         self._options = Options(**options)
         self._counter: Counter | None = None
-        self._made: tuple[Profile, Observed] | None = None
+        self._made: Profile | None = None
 
     def __enter__(self) -> Recording:
         """Begin to count."""
@@ -129,26 +127,6 @@ class Recording:
     @property
     def profile(self) -> Profile:
         """What ran, as a profile."""
-        return self._finished()[0]
-
-    @property
-    def observed(self) -> Observed:
-        """What the profile was built from."""
-        return self._finished()[1]
-
-    def with_latencies(
-        self,
-        result: Profile,
-        latencies: Mapping[str, float],
-        backward: Mapping[str, float] | None = None,
-        streams: Mapping[str, float] | None = None,
-    ) -> Profile:
-        """A profile of this recording with the time of every module."""
-        self.observed.latencies, self.observed.backward_latencies = latencies, backward or {}
-        self.observed.stream_latencies = streams or {}
-        return replace(result, root=build(self.observed)[0])
-
-    def _finished(self) -> tuple[Profile, Observed]:
         if self._counter is None:
             raise StateError("Nothing was recorded yet: run the model inside `with flopsight.recording() as r:` first.")
         if self._made is not None:
@@ -158,25 +136,30 @@ class Recording:
             self._made = made
         return made
 
+    @property
+    def records(self) -> tuple[OpRecord, ...]:
+        """Every op that ran."""
+        return () if self._counter is None else tuple(self._counter.records())
 
-def build_profile(counter: Counter, options: Options) -> tuple[Profile, Observed]:
+
+def build_profile(counter: Counter, options: Options) -> Profile:
     """The profile of what a counter saw."""
     run = options.run
     saved = counter.saved.bytes if counter.saved is not None else {}
-    seen = Observed(
-        rows=module_rows(counter.sites, _state_bytes(options)),
-        records=tuple(counter.records()),
-        calls=tuple(counter.module_calls()),
-        views=counter.views(),
-        latencies=options.latencies,
-        saved_bytes={site.path: size for site, size in saved.items()},
-        allocated_bytes={site.path: size for site, size in counter.grown.items()},
-    )
     peak, at_peak, makers = counter.live.peak() if counter.live is not None else (None, {}, {})
-    seen.peak_bytes = {site.path: size for site, size in makers.items()}
-    if options.ignored is not None:
-        seen.ignored = options.ignored
-    root, coverage, caveats = build(seen)
+    records = tuple(counter.records())
+    root, coverage, caveats = build(
+        Observed(
+            rows=module_rows(counter.sites, _state_bytes(options)),
+            records=records,
+            calls=tuple(counter.module_calls()),
+            views=counter.views(),
+            saved_bytes={site.path: size for site, size in saved.items()},
+            allocated_bytes={site.path: size for site, size in counter.grown.items()},
+            peak_bytes={site.path: size for site, size in makers.items()},
+            ignored=options.ignored or _none_ignored,
+        )
+    )
     doubts: list[Caveat] = [*caveats, *counter.caveats]
     if counter.direct_forwards:
         doubts.append(DirectForward(tuple(sorted(counter.direct_forwards))))
@@ -190,36 +173,40 @@ def build_profile(counter: Counter, options: Options) -> tuple[Profile, Observed
         coverage=coverage,
         caveats=tuple(doubts),
         environment=environment(run),
-        trained=any(record.phase == BACKWARD for record in seen.records),
+        trained=any(record.phase == BACKWARD for record in records),
         peak_bytes=peak,
         at_peak=at_peak,
         peak_flops=detect(run.device).peak_flops() if run is not None and run.device.type != "meta" else {},
     )
     if run is not None:
         result = replace(result, batch_size=batch_size_of(run), tokens=tokens_of(run))
-    return result, seen
+    return result
 
 
-def count_run(run: Run, *, meta: bool = False, **options: Any) -> tuple[Profile, Observed]:
-    """One run under the counter, the model as it was afterwards; with what was seen, for a second build."""
+def _none_ignored(_row: ModuleRow) -> bool:
+    return False
+
+
+def count_run(run: Run, *, meta: bool = False, **options: Any) -> Profile:
+    """Run once under the counter; the model is as it was afterwards."""
     if run.device.type == "meta":
         return _count_here(run, target="meta", **options)
     if not meta:
         return _count_here(run, **options)
     try:
         with apart():
-            result, seen = _count_here(twin_of(run), target=run.device.type, **options)
+            result = _count_here(twin_of(run), target=run.device.type, **options)
         doubts = (TwinWithoutAutocast(),) if torch.is_autocast_enabled(run.device.type) else ()
-        return replace(result, caveats=(*result.caveats, *doubts)), seen
+        return replace(result, caveats=(*result.caveats, *doubts))
     except NoTwinError as problem:
         why = str(problem)
     except Exception as problem:
         why = f"it does not run on meta ({type(problem).__name__}: {problem})"
-    result, seen = _count_here(run, **options)
-    return replace(result, caveats=(*result.caveats, NoTwin(why))), seen
+    result = _count_here(run, **options)
+    return replace(result, caveats=(*result.caveats, NoTwin(why)))
 
 
-def _count_here(run: Run, **options: Any) -> tuple[Profile, Observed]:
+def _count_here(run: Run, **options: Any) -> Profile:
     given = _given_shapes(run)
     recording = Recording(run.model, run=run, **options)
     with kept(run) as copied:
@@ -235,7 +222,7 @@ def _count_here(run: Run, **options: Any) -> tuple[Profile, Observed]:
             result = replace(result, caveats=(*result.caveats, PutBack(copied, run.optimizer is not None)))
         if given and not run.copied:
             result = replace(result, caveats=(*result.caveats, _no_longer_lazy(given)))
-        return result, recording.observed
+        return result
 
 
 def _given_shapes(run: Run) -> list[str]:

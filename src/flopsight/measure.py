@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from .analysis.build import build
+from .analysis.times import with_times
 from .capture.model.copies import copy_of
 from .capture.model.run import Run, make_run
 from .capture.time.kineto import NoDeviceTrace
@@ -49,7 +49,7 @@ def count(
     run = make_run(model, args, kwargs, input_shape, train=train, loss=loss, optimizer=optimizer)
     with run_on(run, on) as run:
         # On meta, memory costs nothing to follow; on real tensors only a training step is worth the time it takes.
-        result, _ = count_run(run, meta=on == "meta", memory=train or on == "meta")
+        result = count_run(run, meta=on == "meta", memory=train or on == "meta")
     return checked(result) if strict else result
 
 
@@ -135,7 +135,7 @@ def profile_run(
         raise InputError(f"time_budget must be a number of seconds above 0, not {time_budget!r}.")
     progress = progress or forget
     progress("counting")
-    result, seen = count_run(run, memory=memory, ignored=ignored)
+    result = count_run(run, memory=memory, ignored=ignored)
     if not latency or run.device.type == "meta":
         return result
     with kept(run):
@@ -146,9 +146,7 @@ def profile_run(
         except Exception as problem:
             attach(problem, result)
             raise
-    seen.latencies, seen.backward_latencies = timed.forward, timed.backward
-    seen.host_latencies, seen.stream_latencies = timed.host, timed.streams
-    root, _, _ = build(seen)
+    root = with_times(result.root, timed.forward, timed.backward, host=timed.host, streams=timed.streams)
     return replace(result, root=root, timing=timed.timing, caveats=(*result.caveats, *timed.caveats))
 
 

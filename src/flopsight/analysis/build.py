@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from ..caveats import BadFormula, Caveat, UnknownOps
-from ..formulas import COUNTED, UNKNOWN, Priced, price
+from ..formulas import COUNTED, FAILED, UNKNOWN, Priced, price
 from ..records import OUTSIDE, ModuleCall, ModuleRow, OpRecord, Shape
 from ..tree import Cost, Coverage, Node, OpRow, Phases, UnknownOp
 
@@ -17,19 +17,15 @@ MOST_MODULES = 8
 """Modules named with an unknown op."""
 
 
-@dataclass
+@dataclass(frozen=True)
 class Observed:
-    """What was seen of a model, from whichever passes ran: the input to `build`."""
+    """What one counted run of a model showed: the input to `build`. Times come later, with `with_times`."""
 
     rows: tuple[ModuleRow, ...]
     """Parents before children, the root first, its path the empty string."""
     records: Iterable[OpRecord] = ()
     calls: Iterable[ModuleCall] = ()
     views: Mapping[str, int] = field(default_factory=dict)
-    latencies: Mapping[str, float] = field(default_factory=dict)
-    backward_latencies: Mapping[str, float] = field(default_factory=dict)
-    host_latencies: Mapping[str, float] = field(default_factory=dict)
-    stream_latencies: Mapping[str, float] = field(default_factory=dict)
     saved_bytes: Mapping[str, int] = field(default_factory=dict)
     allocated_bytes: Mapping[str, int] = field(default_factory=dict)
     peak_bytes: Mapping[str, int] = field(default_factory=dict)
@@ -39,43 +35,53 @@ class Observed:
 def build(seen: Observed) -> tuple[Node, Coverage, tuple[Caveat, ...]]:
     """The module tree, the coverage ledger, and the doubts that pricing raised."""
     ledger = _Ledger(seen)
-    calls = {call.module: call for call in seen.calls}
-    below: defaultdict[str, list[ModuleRow]] = defaultdict(list)
-    root, *others = seen.rows
-    for row in others:
-        below[row.path.rpartition(".")[0]].append(row)
+    rows = seen.rows
     if OUTSIDE in ledger.ops:
-        below[""].append(ModuleRow(OUTSIDE, OUTSIDE, ""))
+        rows = (*rows, ModuleRow(OUTSIDE, OUTSIDE, ""))
+    ignored: dict[str, bool] = {}
+    for row in rows:
+        ignored[row.path] = ignored.get(_parent(row.path), False) or seen.ignored(row)
+    calls = {call.module: call for call in seen.calls}
+    below: defaultdict[str, list[Node]] = defaultdict(list)
+    for row in reversed(rows[1:]):  # children before their parents: a model may nest deeper than Python recurses
+        below[_parent(row.path)].append(_node(row, below.pop(row.path, []), ledger, seen, calls, ignored[row.path]))
+    root = _node(rows[0], below[""], ledger, seen, calls, ignored[""])
+    return root, ledger.coverage(), ledger.caveats()
 
-    def node(row: ModuleRow, ignored: bool = False) -> Node:
-        ignored = ignored or seen.ignored(row)
-        children = tuple(node(child, ignored) for child in below[row.path])
-        call = calls.get(row.path, ModuleCall(row.path, 0))
-        return Node(
-            path=row.path,
-            name=row.name,
-            kind=row.kind,
-            own=Phases() if ignored else ledger.phases(row.path),
-            children=children,
-            parameters=row.parameters,
-            calls=call.calls,
-            input_shapes=_shapes(call.inputs),
-            output_shapes=_shapes(call.outputs),
-            input_bytes=sum(meta.nbytes for meta in call.inputs),
-            output_bytes=sum(meta.nbytes for meta in call.outputs),
-            latency=_latency(row.path, seen.latencies, [child.latency for child in children]),
-            backward_latency=_latency(row.path, seen.backward_latencies, [c.backward_latency for c in children]),
-            host_latency=seen.host_latencies.get(row.path),
-            stream_latency=seen.stream_latencies.get(row.path),
-            own_activation_bytes=0 if ignored else seen.saved_bytes.get(row.path, 0),
-            allocated_bytes=seen.allocated_bytes.get(row.path),
-            own_peak_bytes=0 if ignored else seen.peak_bytes.get(row.path, 0),
-            ops=() if ignored else ledger.rows(row.path),
-            extra_repr=row.extra_repr,
-            ignored=ignored,
-        )
 
-    return node(root), ledger.coverage(), ledger.caveats()
+def _node(
+    row: ModuleRow,
+    backwards: list[Node],
+    ledger: _Ledger,
+    seen: Observed,
+    calls: Mapping[str, ModuleCall],
+    ignored: bool,
+) -> Node:
+    """One row with its children, which come last one first."""
+    call = calls.get(row.path, ModuleCall(row.path, 0))
+    return Node(
+        path=row.path,
+        name=row.name,
+        kind=row.kind,
+        own=Phases() if ignored else ledger.phases(row.path),
+        children=tuple(reversed(backwards)),
+        parameters=row.parameters,
+        calls=call.calls,
+        input_shapes=_shapes(call.inputs),
+        output_shapes=_shapes(call.outputs),
+        input_bytes=sum(meta.nbytes for meta in call.inputs),
+        output_bytes=sum(meta.nbytes for meta in call.outputs),
+        own_activation_bytes=0 if ignored else seen.saved_bytes.get(row.path, 0),
+        allocated_bytes=seen.allocated_bytes.get(row.path),
+        own_peak_bytes=0 if ignored else seen.peak_bytes.get(row.path, 0),
+        ops=() if ignored else ledger.rows(row.path),
+        extra_repr=row.extra_repr,
+        ignored=ignored,
+    )
+
+
+def _parent(path: str) -> str:
+    return path.rpartition(".")[0]
 
 
 def _shapes(metas: Iterable[object]) -> tuple[Shape, ...]:
@@ -87,14 +93,6 @@ def _dtype(record: OpRecord) -> str:
     return next((meta.dtype for meta in record.inputs if meta.is_real_number or record.kind == "matrix"), "")
 
 
-def _latency(path: str, measured: Mapping[str, float], children: list[float | None]) -> float | None:
-    """A row's own measurement; a container that is never called shows its children's sum."""
-    if path in measured:
-        return measured[path]
-    known = [latency for latency in children if latency is not None]
-    return sum(known) if known else None
-
-
 class _Ledger:
     """Every record with its price, by module."""
 
@@ -104,24 +102,27 @@ class _Ledger:
         self._free: Counter[str] = Counter(seen.views)
         self._unknown: dict[str, UnknownOp] = {}
         self._bytes_known = 0
-        known: dict[tuple[str, int], tuple[Priced, str, tuple[Shape, ...]]] = {}
+        self._failed: set[str] = set()
+        known: dict[tuple[object, ...], tuple[OpRecord, Priced, str, tuple[Shape, ...]]] = {}
         for record in seen.records:
-            key = (record.op, id(record.args))  # equal calls share their arguments
+            # Equal calls share these objects. The cache holds a record that has them, so that no id is used again.
+            key = (record.op, record.overload, record.kind, id(record.args), id(record.outputs), id(record.facts))
             if key not in known:
-                known[key] = (price(record), _dtype(record), _shapes(record.inputs))
-            self._enter(record, *known[key])
+                known[key] = (record, price(record), _dtype(record), _shapes(record.inputs))
+            self._enter(record, *known[key][1:])
 
     def _enter(self, record: OpRecord, priced: Priced, dtype: str, shapes: tuple[Shape, ...]) -> None:
         cost = priced.cost * record.count if record.count > 1 else priced.cost
-        if priced.status == UNKNOWN:
+        status = UNKNOWN if priced.status == FAILED else priced.status
+        if status == UNKNOWN:
             self._miss(record, priced, cost)
         else:
             self._bytes_known += cost.bytes
-            (self._counted if priced.status == COUNTED else self._free)[record.op] += record.count
-        rows, key = self.ops[record.module], (record.op, record.phase, dtype, priced.status)
+            (self._counted if status == COUNTED else self._free)[record.op] += record.count
+        rows, key = self.ops[record.module], (record.op, record.phase, dtype, status)
         before = rows.get(key)
         if before is None:
-            rows[key] = OpRow(record.op, record.phase, record.count, cost, priced.status, (shapes,), dtype)
+            rows[key] = OpRow(record.op, record.phase, record.count, cost, status, (shapes,), dtype)
             return
         seen = before.shapes
         if shapes not in seen and len(seen) < MOST_SHAPES:
@@ -129,6 +130,8 @@ class _Ledger:
         rows[key] = replace(before, calls=before.calls + record.count, cost=before.cost + cost, shapes=seen)
 
     def _miss(self, record: OpRecord, priced: Priced, cost: Cost) -> None:
+        if record.op not in self._unknown and priced.status == FAILED:
+            self._failed.add(record.op)
         before = self._unknown.get(record.op, UnknownOp(0, why=priced.why))
         modules = before.modules
         if record.module not in modules and len(modules) < MOST_MODULES:
@@ -154,7 +157,7 @@ class _Ledger:
 
     def caveats(self) -> tuple[Caveat, ...]:
         """The doubts: ops without a formula, and formulas that failed."""
-        failed = [BadFormula(op, miss.why) for op, miss in self._unknown.items() if miss.why.startswith("the formula")]
-        names = tuple(op for op, miss in self._unknown.items() if not miss.why.startswith("the formula"))
+        failed = [BadFormula(op, miss.why) for op, miss in self._unknown.items() if op in self._failed]
+        names = tuple(op for op in self._unknown if op not in self._failed)
         missing = [UnknownOps(names, sum(self._unknown[op].calls for op in names))] if names else []
         return (*missing, *failed)

@@ -20,10 +20,24 @@ from . import (
     recurrent,
     sparse,
 )
-from .registry import COUNTED, FORMULAS, FREE_OF_WORK, UNKNOWN, Priced, find, for_kind, formula, known, place, price
+from .registry import (
+    COUNTED,
+    FAILED,
+    FORMULAS,
+    FREE_OF_WORK,
+    UNKNOWN,
+    Priced,
+    find,
+    for_kind,
+    formula,
+    known,
+    place,
+    price,
+)
 
 __all__ = [
     "COUNTED",
+    "FAILED",
     "FORMULAS",
     "FREE_OF_WORK",
     "UNKNOWN",

@@ -22,7 +22,8 @@ NO_ARITHMETIC: set[str] = set()
 _OPS: set[str] = set()
 """The names in `FORMULAS` without their overloads."""
 
-COUNTED, FREE_OF_WORK, UNKNOWN = "counted", "free", "unknown"
+COUNTED, FREE_OF_WORK, UNKNOWN, FAILED = "counted", "free", "unknown", "failed"
+"""How a record was priced: by a formula, as no work, by no formula, by a formula that went wrong."""
 
 
 def aten(words: str) -> tuple[str, ...]:
@@ -113,7 +114,7 @@ def price(record: OpRecord) -> Priced:
     try:
         cost = _checked(fn(record))
     except Exception as problem:
-        return Priced(UNKNOWN, Cost(bytes=traffic(record)), _complaint(record, fn, problem))
+        return Priced(FAILED, Cost(bytes=traffic(record)), _complaint(record, fn, problem))
     stated = name in NO_ARITHMETIC or record.kind == "view"
     if not cost.bytes and not stated:
         cost = replace(cost, bytes=traffic(record))

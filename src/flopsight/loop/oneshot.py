@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from ..analysis.times import with_times
 from ..capture.count.dispatch import Counter
 from ..capture.hooks import internals
 from ..capture.hooks.patches import Call, module_calls, unpatched, unpatched_if_alone
@@ -207,10 +208,10 @@ class OneShot:
         if self._seen is None or self._timer is None:
             raise StateError("Nothing was profiled: call start_profile(), run the model, then ask for its numbers.")
         if self._made is None:
-            latencies = {"": self._seconds} if self._whole else self._timer.sums()
-            result, _ = build_profile(self._seen, Options(run=self._first, ignored=self.ignored, latencies=latencies))
+            result = build_profile(self._seen, Options(run=self._first, ignored=self.ignored))
             self._made = replace(
                 result,
+                root=with_times(result.root, {"": self._seconds} if self._whole else self._timer.sums()),
                 timing=Timing(forward=Stat((self._seconds,))),
                 batch_size=each_model(self._calls, "samples"),
                 tokens=each_model(self._calls, "tokens"),

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from ..analysis.times import with_times
 from ..capture.model.run import Run
 from ..capture.model.sites import Sites
 from ..capture.time.clock import Clock, Mark, clock_for
@@ -245,11 +246,11 @@ class StepWindow:
         )
         if self._compiled:  # as one piece, so one row; of several models the rows are not known
             whole = result.timing.forward if "" in self.sites.roots else None
-            return self._recording.with_latencies(result, {"": whole.median} if whole is not None else {})
+            return replace(result, root=with_times(result.root, {"": whole.median} if whole is not None else {}))
         if self._traced is not None:
             return self._with_kernels(result, self._traced)
         timer = middle(self._timed, lambda step: step.whole).timer if self._timed else None
-        return self._recording.with_latencies(result, timer.sums()) if timer is not None else result
+        return result if timer is None else replace(result, root=with_times(result.root, timer.sums()))
 
     @property
     def _compiled(self) -> bool:
@@ -257,11 +258,9 @@ class StepWindow:
         return self.sites.compiled or any(call.compiled for call in calls)
 
     def _with_kernels(self, result: Profile, traced: DeviceTracing) -> Profile:
-        assert self._recording is not None
-        forward, backward = traced.forward(), traced.backward()
-        rows = with_children(forward, ()), with_children(backward, ()), traced.streams()
-        result = replace(result, timing=traced.timing(result.timing, training=True))
-        return self._recording.with_latencies(result, *rows)
+        forward, backward = (with_children(found, ()) for found in (traced.forward(), traced.backward()))
+        root = with_times(result.root, forward, backward, streams=traced.streams())
+        return replace(result, root=root, timing=traced.timing(result.timing, training=True))
 
     def _doubts(self, seen: Profile, counted: PhaseMarks) -> Iterator[Caveat]:
         first = self.steps[0]
