@@ -404,11 +404,11 @@ class Profile:
 
         return render(self, format, **options)
 
-    def to_html(self, path: str | Path) -> Path:
-        """Write a report page that needs nothing beside it."""
+    def to_html(self, path: str | Path, *, depth: int | None = None, full: bool = False) -> Path:
+        """Write a report page that needs nothing beside it; `full` draws every block of a stack by itself."""
         from .render.html import write
 
-        return write(self, Path(path))
+        return write(self, Path(path), depth=depth, full=full)
 
     def to_frame(self) -> Any:
         """One row a module, as a pandas DataFrame."""

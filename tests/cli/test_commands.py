@@ -184,6 +184,23 @@ def test_show_takes_depth_rows_and_width(flops, saved):
     assert flops("show", saved, "--full").code == 0
 
 
+def test_show_writes_several_files_each_in_its_own_format(flops, saved):
+    done = flops("show", saved, "-o", "a.json", "-o", "b.html", "-o", "c.csv")
+
+    assert done.code == 0, done
+    assert flopsight.load("a.json") == flopsight.load(saved)
+    assert Path("b.html").read_text().startswith("<!")
+    assert Path("c.csv").read_text().startswith("path,")
+
+
+def test_what_is_written_is_as_full_and_as_deep_as_what_is_printed(flops, saved):
+    flops("show", saved, "--depth", "0", "-o", "top.md")
+    flops("show", saved, "-o", "all.md")
+
+    assert "Linear" not in Path("top.md").read_text()
+    assert "Linear" in Path("all.md").read_text()
+
+
 def test_ops_lists_formulas_with_file_and_line(flops):
     done = flops("ops")
     (line,) = [line for line in done.out.splitlines() if line.startswith("aten.mm ")]
@@ -293,6 +310,7 @@ def test_the_version_is_said(flops):
         (["profile", "net.py:model", "-i", "4x8", "--repeats", "0"], "--repeats"),
         (["show", "nowhere.json"], "There is no file nowhere.json."),
         (["show", "net.py"], "is not a flopsight profile"),
+        (["show", "p.json", "-f", "html"], "The format html is a file, not text to print"),
         (["diff", "nowhere.json", "nowhere.json"], "There is no file nowhere.json."),
         (["ops", "--train"], "name one"),
         (["device", "nonsense"], "nonsense"),

@@ -8,7 +8,8 @@ from profiles import lenet, linear, module, oddities, rooted, stack
 from rich.console import Console
 
 from flopsight.errors import InputError
-from flopsight.render import RENDERERS, render, to_console
+from flopsight.render import prepare, render
+from flopsight.render.formats import FORMATS, PRINTED
 from flopsight.tree import Profile
 
 
@@ -17,7 +18,7 @@ def shown(profile, format="tree", width=120, colour=True, **options):
     console = Console(
         file=page, width=width, force_terminal=colour, color_system="standard" if colour else None, legacy_windows=False
     )
-    to_console(profile, format, console, **options)
+    prepare(format, **options).show(profile, console)
     return page.getvalue()
 
 
@@ -55,7 +56,9 @@ def test_names_with_brackets_are_no_markup():
     assert "[red]x[/red]: K" in shown(profile, colour=False)
 
 
-@pytest.mark.parametrize("format", sorted(set(RENDERERS) - {"tree", "table", "memory", "trace"}))
+@pytest.mark.parametrize(
+    "format", sorted(name for name in PRINTED if not (FORMATS[name].page or FORMATS[name].needs_timeline))
+)
 def test_formats_for_other_programs_reach_the_terminal_unchanged(format):
     profile = lenet()
 

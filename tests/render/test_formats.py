@@ -5,6 +5,7 @@ import io
 import re
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from profiles import lenet, module, oddities, rooted, stack
@@ -12,10 +13,11 @@ from profiles import lenet, module, oddities, rooted, stack
 from flopsight import store
 from flopsight.costs import Cost
 from flopsight.errors import InputError
-from flopsight.render import RENDERERS, render
+from flopsight.render import render
+from flopsight.render.formats import FORMATS, PRINTED, find_by_suffix
 from flopsight.tree import Profile
 
-TIMELESS = [name for name in RENDERERS if name != "trace"]
+TIMELESS = [name for name in PRINTED if not FORMATS[name].needs_timeline]
 """Formats that draw any profile; a trace needs a timeline."""
 
 
@@ -165,3 +167,36 @@ def test_html_shows_the_time_of_backward_by_module(tmp_path):
     head, *rows = re.findall(r'<div class="(?:head|row)".*?</div>', page)
     place = re.findall(r"<span[^>]*>(.*?)</span>", head).index("bwd latency")
     assert [re.findall(r"<span[^>]*>(.*?)</span>", row)[place] for row in rows] == ["5.00 s", "2.00 s", "3.00 s"]
+
+
+def test_a_format_that_is_a_file_says_so_when_it_is_to_be_printed():
+    with pytest.raises(
+        InputError, match=r"The format html is a file, not text to print: .* -o page.html, or profile.to_html"
+    ):
+        render(lenet(), "html")
+
+
+def test_full_draws_every_block_of_a_stack_on_the_page(tmp_path):
+    """Twelve blocks of ten modules each; folded they are the ten modules of one."""
+    profile = stack(12, width=8)
+
+    folded = profile.to_html(tmp_path / "folded.html").read_text()
+    every = profile.to_html(tmp_path / "every.html", full=True).read_text()
+
+    assert every.count('<div class="row"') - folded.count('<div class="row"') == 11 * 10
+    assert profile.to_html(tmp_path / "top.html", depth=0).read_text().count('<div class="row"') == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "format"), [("p.json", "json"), ("p.trace.json", "trace"), ("p.md", "markdown"), ("p.txt", None)]
+)
+def test_the_longest_suffix_says_the_format_of_a_file(name, format):
+    found = find_by_suffix(Path(name))
+
+    assert (found and found.name) == format
+
+
+def test_every_format_names_a_function_that_takes_what_top_sets():
+    for known in FORMATS.values():
+        assert callable(known.draw)
+        assert known.top is None or known.top in known.options

@@ -6,9 +6,9 @@ import sys
 import pytest
 from profiles import stack
 
-from flopsight.render import RENDERERS
+from flopsight.render.formats import FORMATS, PRINTED
 
-FORMATS = [name for name in RENDERERS if name != "trace"]
+FORMATS = [name for name in PRINTED if not FORMATS[name].needs_timeline]
 
 LAST = "; import sys; sys.exit('torch' in sys.modules)"
 

@@ -11,7 +11,7 @@ import typer
 
 from ..targets.loading import load_target
 from .profile import profile_target
-from .views import View
+from .views import prepare_view
 
 MODEL = "zoo:resnet18"
 
@@ -22,7 +22,7 @@ def demo(
     ),
 ) -> None:
     """Profile an embedded ResNet-18, show it and save it."""
-    view = View(output=output)
+    view = prepare_view(outputs=(output,))
     result = profile_target(load_target(MODEL), warmup=2, repeats=5)
     print(f"$ flopsight profile {MODEL} -o {output}\n")
     view.present(result)

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from ..render.formats import PRINTED, SUFFIXES
 from ..targets.loading import HELP
 
 TargetText = Annotated[str, typer.Argument(metavar="TARGET", help=HELP, show_default=False)]
@@ -19,13 +20,14 @@ Inputs = Annotated[
 Train = Annotated[bool, typer.Option("--train", help="A training step: forward, loss and backward, in training mode.")]
 Meta = Annotated[bool, typer.Option("--meta", help="Count without memory or kernels: the model is built on meta.")]
 ProfileFile = Annotated[Path, typer.Argument(metavar="PROFILE", help="A profile saved as JSON.", show_default=False)]
-Format = Annotated[
-    str, typer.Option("-f", "--format", help="How to print: tree, table, memory, deepspeed, tids, aprofiler, ...")
-]
-Output = Annotated[
-    Path | None,
-    typer.Option("-o", "--output", metavar="FILE", help="Write it too: .json, .html, .md, .txt or .csv, by suffix."),
-]
+FORMAT_HELP = f"How to print: {', '.join(PRINTED)}."
+Format = Annotated[str, typer.Option("-f", "--format", help=FORMAT_HELP)]
+Outputs = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "-o", "--output", metavar="FILE", help=f"Write it too, in the format of the suffix: {', '.join(SUFFIXES)}. May be repeated.",
+    ),
+]  # fmt: skip
 Depth = Annotated[int | None, typer.Option("--depth", help="How deep to print; the default is all.")]
 Top = Annotated[int | None, typer.Option("--top", help="How many rows, or modules at each depth, to print.")]
 Full = Annotated[bool, typer.Option("--full", help="Every row: fold and leave out nothing.")]

@@ -15,7 +15,7 @@ from ..targets.loading import Target, load_target
 from ..targets.users import users_code
 from ..timings import TIME_BUDGET
 from . import options
-from .views import View
+from .views import prepare_view
 
 if TYPE_CHECKING:
     from ..tree import Profile
@@ -37,7 +37,7 @@ def profile(
     time_budget: Annotated[
         float, typer.Option("--time-budget", help="Seconds after which no further timed run begins.", min=0.001)
     ] = TIME_BUDGET,
-    output: options.Output = None,
+    output: options.Outputs = None,
     format: options.Format = "tree",
     depth: options.Depth = None,
     top: options.Top = None,
@@ -48,7 +48,7 @@ def profile(
     """Count and time a model, module by module. Without --train it runs as in inference: eval mode, no gradients."""
     specs = parse_inputs(input or [])
     number = parse_dtype(dtype) if dtype else None
-    view = View(format, depth, top, full, width, sort, output)
+    view = prepare_view(format, depth=depth, top=top, full=full, width=width, sort=sort, outputs=output or ())
     if optimizer and not train:
         raise InputError("--optimizer steps after a backward; add --train.")
     if meta and device:

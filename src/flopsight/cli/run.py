@@ -14,6 +14,7 @@ from ..script.launch import Program
 from ..script.plan import UNITS, Plan
 from ..script.report import Report
 from ..script.run_script import profile_script
+from . import options
 
 DEFAULT_STEP = 5
 
@@ -42,7 +43,7 @@ def run(
     ] = None,
     output: Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE", help="Where to save the profile: a .json file.")] = None,
     format: Annotated[
-        str | None, typer.Option("-f", "--format", help="How to print: tree, table, memory, deepspeed, tids, aprofiler, ...")
+        str | None, typer.Option("-f", "--format", help=options.FORMAT_HELP)
     ] = None,
 ) -> int:  # fmt: skip
     """Run a script and profile one of its steps. The script's output and exit code are its own; ours goes to stderr."""

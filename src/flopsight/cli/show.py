@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..store import load
 from . import options
-from .views import View
+from .views import prepare_view
 
 
 def show(
@@ -15,8 +15,8 @@ def show(
     full: options.Full = False,
     width: options.Width = None,
     sort: options.Sort = None,
-    output: options.Output = None,
+    output: options.Outputs = None,
 ) -> None:
     """Draw a saved profile in any format."""
-    view = View(format, depth, top, full, width, sort, output)
+    view = prepare_view(format, depth=depth, top=top, full=full, width=width, sort=sort, outputs=output or ())
     view.present(load(profile))

@@ -1,106 +1,88 @@
-"""What a command does with a profile: print it in a format, write it to a file by its suffix."""
+"""What a command does with a profile: print it in a format, write it to files by their suffixes."""
 
 from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..errors import InputError
+from ..render import Drawing, prepare
+from ..render.formats import FORMATS, find_by_suffix, find_printed
 
 if TYPE_CHECKING:
     from ..tree import Profile
 
-TOP = {
-    "tree": "max_rows",
-    "table": "max_rows",
-    "memory": "max_rows",
-    "markdown": "max_rows",
-    "deepspeed": "top_modules",
-    "aprofiler": "top_modules",
-}
-"""What `--top` limits in a format."""
-SUFFIXES = (".json", ".html", ".md", ".txt", ".csv", ".trace.json")
-TIMELINE = ".trace.json"
-
 
 @dataclass(frozen=True)
 class View:
-    """A format with its options, and a file to write; refused before any work is done where it cannot be."""
+    """What is printed, and the files that are written beside it; `prepare_view` checks all of it."""
 
-    format: str = "tree"
-    depth: int | None = None
-    top: int | None = None
-    full: bool = False
-    width: int | None = None
-    sort: str | None = None
-    output: Path | None = None
-
-    def __post_init__(self) -> None:
-        """Check what can be checked without a profile."""
-        from ..render import check
-
-        check(self.format)
-        if self.top is not None and self.format not in TOP:
-            raise InputError(f"The format {self.format} shows everything; --top is for {', '.join(TOP)}.")
-        check(self.format, **self.options)
-        if self.output is not None:
-            _check_output(self.output)
+    printed: Drawing
+    files: tuple[tuple[Path, Drawing], ...] = ()
 
     @property
     def timeline(self) -> bool:
         """Whether a timeline is wanted."""
-        return self.format == "trace" or (self.output is not None and self.output.name.endswith(TIMELINE))
-
-    @property
-    def options(self) -> dict[str, Any]:
-        """What the renderer is told; None is not told at all."""
-        told = {"depth": self.depth, "full": self.full or None, "width": self.width, "sort": self.sort}
-        return told | ({TOP[self.format]: self.top} if self.top is not None else {})
+        return any(drawing.format.needs_timeline for drawing in (self.printed, *(drawn for _, drawn in self.files)))
 
     def present(self, profile: Profile) -> None:
-        """Print the profile, and write it where a file was named."""
+        """Print the profile, and write it where files were named."""
         if sys.stdout.isatty():
             from rich.console import Console
 
-            from ..render import to_console
-
-            to_console(profile, self.format, Console(), **self.options)
+            self.printed.show(profile, Console())
         else:
-            _out(profile.render(self.format, **self.options))
-        if self.output is not None:
-            sys.stdout.flush()
-            self._write(profile, self.output)
-
-    def _write(self, profile: Profile, path: Path) -> None:
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            if path.name.endswith(TIMELINE):
-                path.write_text(profile.render("trace"), encoding="utf-8")
-            elif path.suffix == ".json":
-                profile.save(path)
-            elif path.suffix == ".html":
-                profile.to_html(path)
-            else:
-                path.write_text(self._text(profile, path.suffix), encoding="utf-8")
-        except OSError as problem:
-            raise InputError(f"{path} cannot be written: {problem.strerror or problem}.") from None
-        print(f"Saved {path}", file=sys.stderr)
-
-    def _text(self, profile: Profile, suffix: str) -> str:
-        if suffix == ".txt":
-            return profile.render(self.format, **self.options)
-        return profile.render("markdown" if suffix == ".md" else "csv")
+            _out(self.printed.text(profile))
+        sys.stdout.flush()
+        for path, drawing in self.files:
+            _write(path, drawing.text(profile))
 
 
-def _check_output(path: Path) -> None:
-    if path.suffix not in SUFFIXES:
-        raise InputError(f"The suffix of -o {path} says no format; it can be {', '.join(SUFFIXES)}.")
+def prepare_view(
+    format: str = "tree",
+    *,
+    depth: int | None = None,
+    top: int | None = None,
+    full: bool = False,
+    width: int | None = None,
+    sort: str | None = None,
+    outputs: Sequence[Path] = (),
+) -> View:
+    """Check a format, its options and the files to write, before any work is done."""
+    found = find_printed(format)
+    if top is not None and found.top is None:
+        limited = (name for name, known in FORMATS.items() if known.top)
+        raise InputError(f"The format {format} shows everything; --top is for {', '.join(limited)}.")
+    options = {"depth": depth, "full": full or None, "width": width, "sort": sort}
+    if top is not None and found.top is not None:
+        options[found.top] = top
+    printed = prepare(format, **options)
+    return View(printed, tuple((path, _for_file(path, printed)) for path in outputs))
+
+
+def _for_file(path: Path, printed: Drawing) -> Drawing:
+    """How a file is drawn: in the format of its suffix, with those of the printed options that this format has."""
+    found = find_by_suffix(path)
     folder = next(parent for parent in path.absolute().parents if parent.exists())
     if not folder.is_dir() or not os.access(folder, os.W_OK) or path.is_dir():
         raise InputError(f"{path} cannot be written: {folder} is no folder to write it in.")
+    if found is None:
+        return printed
+    known = found.options
+    return Drawing(found, {name: value for name, value in printed.options.items() if name in known})
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    except OSError as problem:
+        raise InputError(f"{path} cannot be written: {problem.strerror or problem}.") from None
+    print(f"Saved {path}", file=sys.stderr)
 
 
 def _out(text: str) -> None:

@@ -16,7 +16,7 @@ from ..capture.model.run import make_run
 from ..errors import InputError
 from ..loop.oneshot import OneShot
 from ..measure import profile_run
-from ..render import check as check_format
+from ..render import prepare
 from ..tree import Profile
 from .engine import with_engine
 from .ignoring import ignoring
@@ -168,7 +168,7 @@ class FlopsProfiler:
 
 def check_page(module_depth: int, top_modules: int) -> None:
     """Refuse what cannot be printed: the pages of all the older profilers take the same two numbers."""
-    check_format("deepspeed", module_depth=module_depth, top_modules=top_modules)
+    prepare("deepspeed", module_depth=module_depth, top_modules=top_modules)
 
 
 def write(text: str, output_file: str | Path | None = None) -> None:

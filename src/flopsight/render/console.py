@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from importlib import import_module
 from typing import Any
 
 from rich.console import Console
@@ -11,24 +10,22 @@ from rich.table import Table
 from rich.text import Text
 
 from ..tree import Profile
-from . import render
+from .formats import Format
 from .page import Grid, Heading, Page
 from .plain import plain, wrapped
 
-PAGES = ("tree", "table", "memory")
-"""The formats that have a page; the others are text for other programs and stay as they are."""
 MOST_RICH_ROWS = 500
 """Above this many rows a rich table takes seconds, and plain text none."""
 
 
-def show(profile: Profile, format: str, console: Console, options: Mapping[str, Any]) -> None:
-    """Draw the profile on the console."""
-    if format not in PAGES:
-        console.out(render(profile, format, **options), highlight=False, end="")
+def show(profile: Profile, format: Format, console: Console, options: Mapping[str, Any]) -> None:
+    """Draw the profile on the console; formats that are no page are text for other programs and stay as they are."""
+    if not format.page:
+        console.out(format.text(profile, options), highlight=False, end="")
         return
     given = dict(options)
     width = given.pop("width", console.width)
-    page: Page = import_module(f"flopsight.render.{format}").page(profile, **given)
+    page: Page = format.draw(profile, **given)
     if any(isinstance(part, Grid) and len(part.columns[0].cells) > MOST_RICH_ROWS for part in page):
         console.out(plain(page, width), highlight=False, end="")
         return

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from html import escape
 from pathlib import Path
+from typing import Any
 
 from .. import units
 from ..analysis.folding import fold
+from ..analysis.passes import to_depth
 from ..analysis.tables import OpTotal, TableRow, op_totals, tree_rows
 from ..tree import Profile
 from .columns import figures
@@ -51,15 +53,16 @@ td:first-child, th:first-child { text-align: left; } .warn { color: var(--warn);
 """
 
 
-def write(profile: Profile, path: Path) -> Path:
-    """Write the page; the directory is made where it is missing."""
+def write(profile: Profile, path: Path, **options: Any) -> Path:
+    """Write the page with the options of `render`; makes the directory where it is missing."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(render(profile), encoding="utf-8")
+    path.write_text(render(profile, **options), encoding="utf-8")
     return path
 
 
-def render(profile: Profile) -> str:
-    """The page as text."""
+def render(profile: Profile, *, depth: int | None = None, full: bool = False) -> str:
+    """The page as text: modules down to `depth`; `full` draws every block of a stack by itself."""
+    root = to_depth(depth)(profile.root)
     name = escape(title(profile))
     return "\n".join(
         (
@@ -68,7 +71,7 @@ def render(profile: Profile) -> str:
             f"<h1>{name}</h1>",
             _cards(profile),
             "<h2>Modules</h2>",
-            _tree(tree_rows(fold(profile.root)), trained=profile.trained),
+            _tree(tree_rows(root if full else fold(root)), trained=profile.trained),
             *_ops(op_totals(profile.root)),
             "<h2>Coverage</h2>",
             _lines(coverage_lines(profile), "soft" if profile.coverage.complete else "warn"),

@@ -9,7 +9,6 @@ from ..analysis.folding import shortened
 from ..analysis.tables import tree_rows
 from ..tree import Node, Profile
 from .page import Column, Grid, Heading, Lines, Page
-from .plain import plain
 from .summary import caveat_lines, title
 from .tree import label, legend
 
@@ -26,18 +25,6 @@ FIGURES: dict[str, tuple[str, Callable[[Node], int | None]]] = {
     "at peak": ("made by its ops and alive at the peak", lambda node: node.peak_bytes),
 }
 """What each column shows, and the figure of a module."""
-
-
-def render(
-    profile: Profile,
-    *,
-    depth: int | None = None,
-    max_rows: int | None = 100,
-    full: bool = False,
-    width: int | None = None,
-) -> str:
-    """The view as plain text."""
-    return plain(page(profile, depth=depth, max_rows=max_rows, full=full), width)
 
 
 def page(profile: Profile, *, depth: int | None = None, max_rows: int | None = 100, full: bool = False) -> Page:

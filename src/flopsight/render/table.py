@@ -12,24 +12,10 @@ from ..analysis.tables import OpTotal, TableRow, op_totals, own_rows
 from ..tree import Profile
 from .columns import figures
 from .page import Column, Grid, Heading, Lines, Page
-from .plain import plain
 from .summary import caveat_lines, coverage_lines, title, total_lines
 from .tree import suffix
 
 MOST_OPS = 15
-
-
-def render(
-    profile: Profile,
-    *,
-    sort: str = "flops",
-    depth: int | None = None,
-    max_rows: int | None = 40,
-    full: bool = False,
-    width: int | None = None,
-) -> str:
-    """The table as plain text."""
-    return plain(page(profile, sort=sort, depth=depth, max_rows=max_rows, full=full), width)
 
 
 def page(

@@ -11,20 +11,7 @@ from ..records import OUTSIDE
 from ..tree import Profile
 from .columns import figures
 from .page import Column, Grid, Heading, Lines, Page
-from .plain import plain
 from .summary import caveat_lines, coverage_lines, title, total_lines
-
-
-def render(
-    profile: Profile,
-    *,
-    depth: int | None = None,
-    max_rows: int | None = 100,
-    full: bool = False,
-    width: int | None = None,
-) -> str:
-    """The tree as plain text."""
-    return plain(page(profile, depth=depth, max_rows=max_rows, full=full), width)
 
 
 def page(profile: Profile, *, depth: int | None = None, max_rows: int | None = 100, full: bool = False) -> Page:

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -15,18 +16,9 @@ from ..analysis.budget import limits
 from ..analysis.phase_filter import only
 from ..errors import FlopsightError, InputError
 from ..records import PHASES
-from ..render import check as check_format
-from ..render import render, to_console
+from ..render import Drawing
+from ..render.formats import Format, find, find_by_suffix
 from ..tree import Profile
-
-PAGE = "html"
-"""The one format that is a file and not text."""
-PAGE_SUFFIX = ".html"
-TIMELINE = "trace"
-"""The one format that needs a timeline, which a window of somebody's steps does not have."""
-TIMELINE_SUFFIX = ".trace.json"
-BY_DEPTH = ("deepspeed", "aprofiler")
-"""Formats that name a few modules at each depth."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +43,8 @@ class Report:
         """Check what can be checked without a profile."""
         if self.path.suffix != ".json":
             raise InputError(f"-o {self.path} must end in .json; `flopsight show` makes pages and tables of it.")
-        if self.path.name.endswith(TIMELINE_SUFFIX):
+        asked = find_by_suffix(self.path)
+        if asked is not None and asked.needs_timeline:
             raise InputError(
                 f"-o {self.path} asks for a timeline, which a script's step does not have. Name another .json file, or "
                 f"take a timeline of the model: flopsight profile ... -o {self.path.name}"
@@ -59,13 +52,11 @@ class Report:
         for path in (self.path, *([] if self.text_file is None else [Path(self.text_file)])):
             _check_writable(path)
         limits(self.budgets)
-        for name in self.formats:
-            if name == TIMELINE:
+        for drawn in (drawing.format for drawing in self._drawings):
+            if drawn.needs_timeline:
                 raise InputError(
-                    "A script's step has no timeline for a trace. Take one: flopsight profile ... -o p.trace.json"
+                    f"A script's step has no timeline for a {drawn.name}. Take one: flopsight profile ... -o p{drawn.suffix}"
                 )
-            if name != PAGE:
-                check_format(name, **self._options(name))
 
     def deliver(self, make: Callable[[], Profile]) -> None:
         """Save and show a profile. Nothing that goes wrong here may stop the user's script."""
@@ -75,7 +66,7 @@ class Report:
             if profile.world.rank == 0:
                 self._show(profile)
                 self._judge(profile)
-                self.say(f"Saved {path}{f' and {path.with_suffix(PAGE_SUFFIX)}' if PAGE in self.formats else ''}")
+                self.say(f"Saved {' and '.join(map(str, (path, *self._files(path))))}")
         except Exception as problem:
             self.excuse(problem)
 
@@ -96,34 +87,45 @@ class Report:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             profile.save(path)
-            if PAGE in self.formats:
-                profile.to_html(path.with_suffix(PAGE_SUFFIX))
+            for file, drawing in self._files(path).items():
+                file.write_text(drawing.text(profile), encoding="utf-8")
         except OSError as problem:
             raise InputError(f"{path} cannot be written: {problem.strerror or problem}.") from None
         return path
 
+    @cached_property
+    def _drawings(self) -> tuple[Drawing, ...]:
+        """The formats with their options, checked when the report is made."""
+        return tuple(Drawing(known, known.checked(self._options(known))) for known in map(find, self.formats))
+
+    def _files(self, path: Path) -> dict[Path, Drawing]:
+        """The formats that are files and not text, each beside the saved profile."""
+        drawn = [drawing for drawing in self._drawings if drawing.format.file_only]
+        return {path.with_suffix(drawing.format.suffix): drawing for drawing in drawn}
+
     def _show(self, profile: Profile) -> None:
-        formats = [name for name in self.formats if name != PAGE]
+        drawings = [drawing for drawing in self._drawings if not drawing.format.file_only]
         if self.text_file is not None:
             path = Path(self.text_file)
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text("\n".join(render(profile, name, **self._options(name)) for name in formats))
+            path.write_text("\n".join(drawing.text(profile) for drawing in drawings))
             return
-        for name in formats:
-            self._draw(profile, name)
+        for drawing in drawings:
+            self._draw(profile, drawing)
 
-    def _draw(self, profile: Profile, format: str) -> None:
+    def _draw(self, profile: Profile, drawing: Drawing) -> None:
         if self.stream.isatty():
             from rich.console import Console
 
-            to_console(profile, format, Console(file=self.stream), **self._options(format))
+            drawing.show(profile, Console(file=self.stream))
         else:
-            print(render(profile, format, **self._options(format)).rstrip("\n"), file=self.stream)
+            print(drawing.text(profile).rstrip("\n"), file=self.stream)
 
-    def _options(self, format: str) -> dict[str, Any]:
-        if format in BY_DEPTH:
-            return {"depth": self.depth, "top_modules": self.top_modules, "detailed": self.detailed}
-        return {"depth": self.depth} if self.depth >= 0 else {}
+    def _options(self, format: Format) -> dict[str, Any]:
+        """The settings that a format can follow; a depth that it cannot follow is refused."""
+        depth = {"depth": self.depth} if self.depth >= 0 else {}
+        detail = {"top_modules": self.top_modules, "detailed": self.detailed}
+        return depth | {name: value for name, value in detail.items() if name in format.options}
 
     def _judge(self, profile: Profile) -> None:
         """Say what breaks a budget or is not counted; the exit code stays the script's own."""

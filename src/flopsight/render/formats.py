@@ -1,0 +1,138 @@
+"""The formats a profile can be drawn in: each one value in `FORMATS`, its code in a file that is imported on first use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from inspect import Parameter, signature
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..errors import InputError, did_you_mean, whole_number
+
+if TYPE_CHECKING:
+    from ..tree import Profile
+
+DEEPEST = -1
+"""The older profilers' number for: down to the deepest module."""
+
+
+@dataclass(frozen=True)
+class Format:
+    """One way to draw a profile."""
+
+    name: str
+    code: str
+    """`module:function` inside flopsight: takes the profile, then options by keyword; returns text, or a `Page`."""
+    page: bool = False
+    """The function returns a `Page`, which the terminal shows in colour and every other output as plain text."""
+    top: str | None = None
+    """The option that `--top` sets; None where the format always shows everything."""
+    suffix: str = ""
+    """Output files that end like this are written in this format."""
+    needs_timeline: bool = False
+    """The profile must have been taken with `timeline=True`."""
+    file_only: bool = False
+    """Written to a file, never printed."""
+
+    @property
+    def draw(self) -> Callable[..., Any]:
+        """The function that draws it."""
+        module, _, function = self.code.partition(":")
+        found: Callable[..., Any] = getattr(import_module(f"flopsight.{module}"), function)
+        return found
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """The names of the options that it takes."""
+        keywords = signature(self.draw).parameters.items()
+        names = tuple(name for name, option in keywords if option.kind is Parameter.KEYWORD_ONLY)
+        return (*names, "width") if self.page else names
+
+    def text(self, profile: Profile, options: Mapping[str, Any]) -> str:
+        """The profile as text; the options are those that `checked` returned."""
+        if not self.page:
+            text = self.draw(profile, **options)
+            assert isinstance(text, str)
+            return text
+        from .plain import plain
+
+        given = dict(options)
+        width = given.pop("width", None)
+        return plain(self.draw(profile, **given), width)
+
+    def checked(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        """The options that are not None, under our names; refuses a wrong name or number."""
+        given = {name: value for name, value in options.items() if value is not None}
+        _check_numbers(given)
+        if "module_depth" in given:
+            given["depth"] = given.pop("module_depth")
+        if given.get("depth") == DEEPEST:
+            del given["depth"]
+        known = self.options
+        for name in given:
+            if name not in known:
+                takes = f"It takes {', '.join(known)}." if known else "It takes none."
+                raise InputError(f"The format {self.name} has no option {name!r}.{did_you_mean(name, known)} {takes}")
+        return given
+
+
+FORMATS = {
+    known.name: known
+    for known in (
+        Format("tree", "render.tree:page", page=True, top="max_rows"),
+        Format("table", "render.table:page", page=True, top="max_rows"),
+        Format("memory", "render.memory:page", page=True, top="max_rows"),
+        Format("deepspeed", "render.deepspeed:render", top="top_modules"),
+        Format("tids", "render.tids:render"),
+        Format("aprofiler", "render.aprofiler:render", top="top_modules"),
+        Format("markdown", "render.markdown:render", top="max_rows", suffix=".md"),
+        Format("json", "store:dumps", suffix=".json"),
+        Format("csv", "render.csv:render", suffix=".csv"),
+        Format("trace", "render.trace:render", suffix=".trace.json", needs_timeline=True),
+        Format("html", "render.html:render", suffix=".html", file_only=True),
+    )
+}
+"""Every format by name. To add one: write its file, add its line."""
+PRINTED = tuple(name for name, known in FORMATS.items() if not known.file_only)
+"""The names that `-f` and `Profile.render` take."""
+TEXT_SUFFIX = ".txt"
+"""A file that ends like this holds what is printed."""
+SUFFIXES = (".json", TEXT_SUFFIX, *(known.suffix for known in FORMATS.values() if known.suffix not in ("", ".json")))
+
+
+def find(name: str) -> Format:
+    """The format of that name; one sentence with the nearest name where there is none."""
+    if name not in FORMATS:
+        raise InputError(f"There is no format {name!r}.{did_you_mean(name, PRINTED)} Formats: {', '.join(PRINTED)}.")
+    return FORMATS[name]
+
+
+def find_printed(name: str) -> Format:
+    """The format of that name, where it is one that can be printed."""
+    found = find(name)
+    if found.file_only:
+        raise InputError(
+            f"The format {name} is a file, not text to print: flopsight show FILE -o page{found.suffix}, "
+            f'or profile.to_html("page{found.suffix}").'
+        )
+    return found
+
+
+def find_by_suffix(path: Path) -> Format | None:
+    """The format that a file's name asks for: the longest suffix counts. None for `.txt`."""
+    if path.suffix == TEXT_SUFFIX:
+        return None
+    fitting = [known for known in FORMATS.values() if known.suffix and path.name.endswith(known.suffix)]
+    if not fitting:
+        raise InputError(f"The suffix of -o {path} says no format; it can be {', '.join(SUFFIXES)}.")
+    return max(fitting, key=lambda known: len(known.suffix))
+
+
+def _check_numbers(given: Mapping[str, Any]) -> None:
+    for name in ("depth", "module_depth"):
+        if given.get(name, DEEPEST) != DEEPEST:
+            whole_number(name, given[name], 0, f" or {DEEPEST} for the deepest")
+    if "top_modules" in given:
+        whole_number("top_modules", given["top_modules"], 0)
