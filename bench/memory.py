@@ -12,7 +12,7 @@ from turns import interleaved, say
 
 import flopsight
 from flopsight import zoo
-from flopsight.counting import Recording
+from flopsight.counting import Options, Recording
 from flopsight.zoo.gpt import GPT, GPTConfig
 
 
@@ -46,7 +46,7 @@ def compared(name: str, model: nn.Module, x: torch.Tensor, rounds: int) -> None:
             step()
 
     def followed() -> None:
-        with Recording(model, memory=True):
+        with Recording(model, Options(memory=True)):
             step()
 
     def by_torch() -> None:

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any
 
 import torch
 from torch import nn
@@ -17,6 +16,7 @@ from . import __version__
 from .analysis.build import Observed, build
 from .capture.count.dispatch import Counter
 from .capture.count.memory import GRADIENTS, INPUTS, OPTIMIZER_STATE, Live, Saved, asked_in_vain, held_by
+from .capture.count.tape import Tape
 from .capture.hooks import internals
 from .capture.hooks.patches import unseen
 from .capture.model.module_rows import module_rows, scripted_rows
@@ -29,7 +29,7 @@ from .caveats import Caveat, DirectForward, Note, NoTwin, OtherThreads, PutBack,
 from .errors import InputError, StateError
 from .formulas import known
 from .hardware.detect import cpu_name, detect
-from .records import BACKWARD, ModuleRow, OpRecord
+from .records import BACKWARD, ModuleRow
 from .tree import Environment, Profile
 
 Ignored = Callable[[ModuleRow], bool]
@@ -37,7 +37,7 @@ Ignored = Callable[[ModuleRow], bool]
 
 @contextmanager
 def kept(run: Run) -> Iterator[int]:
-    """Whatever a run changes is put back, also when it raises; gives the bytes that are copied for that."""
+    """Put back whatever a run changes, also when it raises; gives the bytes that are copied for that."""
     with ExitStack() as stack:
         stack.enter_context(kept_rng())
         copied = stack.enter_context(kept_model(run.model)) + stack.enter_context(kept_inputs(run.tensors))
@@ -49,14 +49,14 @@ def kept(run: Run) -> Iterator[int]:
 
 @contextmanager
 def apart() -> Iterator[None]:
-    """Where a twin runs: no random state moves, and nobody's modes, hooks or watchers see a meta tensor."""
+    """Run a twin inside this block: random states stay, and no mode, hook or watcher from outside sees a meta tensor."""
     with kept_rng(), unseen(), internals.without_modes(), internals.without_saved_hooks():
         yield
 
 
 @dataclass(frozen=True)
 class Options:
-    """How a run is to be watched."""
+    """How a run is watched."""
 
     run: Run | None = None
     memory: bool = False
@@ -64,9 +64,12 @@ class Options:
     target: str | None = None
     """The device that a run on meta stands for; None where the run is real."""
     in_loop: bool = False
-    """Whether what runs is a step of somebody's loop, after another one."""
+    """Whether what runs is a step of a loop, after another step."""
     optimizers: Sequence[torch.optim.Optimizer] = ()
-    """Those that step in the loop, beside the run's own; they may be noted as they are seen."""
+    """Those that step in the loop, beside the run's own; the list may grow while the loop runs."""
+
+
+DEFAULTS = Options()
 
 
 def make_counter(model: nn.Module | Sites | None, options: Options) -> Counter:
@@ -75,26 +78,24 @@ def make_counter(model: nn.Module | Sites | None, options: Options) -> Counter:
     there = held_by(*sites.roots.values())
     there[INPUTS] = options.run.tensors if options.run is not None else []
     live = Live(there | {OPTIMIZER_STATE: _state_tensors(options)}) if options.memory else None
-    saved = Saved([tensor for tensors in there.values() for tensor in tensors], live)
+    tape = Tape(Saved([tensor for tensors in there.values() for tensor in tensors], live), live)
     if options.target is not None:
-        assert not isinstance(model, Sites), "a twin is known before it runs"
-        return MetaCounter(model, known, saved, live, target=options.target)
-    return Counter(sites, known, saved, live, in_loop=options.in_loop)
+        return MetaCounter(sites, known, tape, target=options.target)
+    return Counter(sites, known, tape, in_loop=options.in_loop)
 
 
 class Recording:
     """What ran inside a `with`; `profile` is ready afterwards, also when the block raised."""
 
-    def __init__(self, model: nn.Module | Sites | None = None, **options: Any) -> None:
+    def __init__(self, model: nn.Module | Sites | None = None, options: Options = DEFAULTS) -> None:
         if model is not None and not isinstance(model, nn.Module | Sites):
             raise InputError(f"The model must be a torch.nn.Module, not {type(model).__name__}.")
         self._model = Run(model).plain_model if isinstance(model, nn.Module) else model
-        self._options = Options(**options)
+        self._options = options
         self._counter: Counter | None = None
         self._made: Profile | None = None
 
     def __enter__(self) -> Recording:
-        """Begin to count."""
         if self._counter is not None:
             raise StateError("This recording has run already; make a new one: with flopsight.recording() as r: ...")
         self._counter = make_counter(self._model, self._options)
@@ -102,70 +103,75 @@ class Recording:
         return self
 
     def __exit__(self, kind: object, problem: BaseException | None, trace: object) -> None:
-        """Stop counting."""
         assert self._counter is not None
         self._counter.__exit__(kind, problem, trace)
         if problem is not None:
             self.ended_by(problem)
 
     def ended_by(self, problem: BaseException) -> None:
-        """Say what ended the run before it was over."""
+        """Note the exception that ended the run."""
         if self._counter is not None:
-            module, phase = self._counter.where_raised(problem) or (None, "")
-            self._counter.caveats.append(Raised(type(problem).__name__, module, phase, asked_in_vain(problem)))
+            tape = self._counter.tape
+            module, phase = tape.where_raised(problem) or (None, "")
+            tape.doubt(Raised(type(problem).__name__, module, phase, asked_in_vain(problem)))
 
     def label(self, run: Run) -> None:
         """Say what it was that ran, while its gradients and the optimizer's state can be told from other memory."""
         self._options = replace(self._options, run=run)
-        if self._counter is not None and self._counter.live is not None:
+        live = self._counter.tape.live if self._counter is not None else None
+        if live is not None:
             for parameter in run.model.parameters():
                 if parameter.grad is not None:
-                    self._counter.live.label(parameter.grad, GRADIENTS)
+                    live.label(parameter.grad, GRADIENTS)
             for tensor in _state_tensors(self._options):
-                self._counter.live.label(tensor, OPTIMIZER_STATE)
+                live.label(tensor, OPTIMIZER_STATE)
 
     @property
     def profile(self) -> Profile:
         """What ran, as a profile."""
-        if self._counter is None:
-            raise StateError("Nothing was recorded yet: run the model inside `with flopsight.recording() as r:` first.")
+        counter = self._ran
         if self._made is not None:
             return self._made
-        made = build_profile(self._counter, self._options)
-        if not self._counter.running:  # what is asked for in between is not the end of it
+        made = build_profile(counter.tape, counter.sites, self._options)
+        if not counter.running:  # a profile that is asked for in between is not the last one
             self._made = made
         return made
 
     @property
-    def records(self) -> tuple[OpRecord, ...]:
-        """Every op that ran."""
-        return () if self._counter is None else tuple(self._counter.records())
+    def tape(self) -> Tape:
+        """What was seen, before anything is priced."""
+        return self._ran.tape
+
+    @property
+    def _ran(self) -> Counter:
+        if self._counter is None:
+            raise StateError("Nothing was recorded yet: run the model inside `with flopsight.recording() as r:` first.")
+        return self._counter
 
 
-def build_profile(counter: Counter, options: Options) -> Profile:
-    """The profile of what a counter saw."""
+def build_profile(tape: Tape, sites: Sites, options: Options) -> Profile:
+    """The profile of what a tape holds, in the rows of `sites`."""
     run = options.run
-    saved = counter.saved.bytes if counter.saved is not None else {}
-    peak, at_peak, makers = counter.live.peak() if counter.live is not None else (None, {}, {})
-    records = tuple(counter.records())
+    peak, at_peak, makers = tape.live.peak() if tape.live is not None else (None, {}, {})
+    records = tuple(tape.records())
     root, coverage, caveats = build(
         Observed(
-            rows=module_rows(counter.sites, _state_bytes(options)),
+            rows=module_rows(sites, _state_bytes(options)),
             records=records,
-            calls=tuple(counter.module_calls()),
-            views=counter.views(),
-            saved_bytes={site.path: size for site, size in saved.items()},
-            allocated_bytes={site.path: size for site, size in counter.grown.items()},
+            calls=tuple(tape.module_calls()),
+            views=tape.views(),
+            saved_bytes=tape.saved_bytes(),
+            allocated_bytes={site.path: size for site, size in tape.grown.items()},
             peak_bytes={site.path: size for site, size in makers.items()},
             ignored=options.ignored or _none_ignored,
         )
     )
-    doubts: list[Caveat] = [*caveats, *counter.caveats]
-    if counter.direct_forwards:
-        doubts.append(DirectForward(tuple(sorted(counter.direct_forwards))))
-    if counter.missed:
-        doubts.append(OtherThreads(counter.missed))
-    scripted = scripted_rows(counter.sites)
+    doubts: list[Caveat] = [*caveats, *tape.caveats]
+    if tape.direct_forwards:
+        doubts.append(DirectForward(tuple(sorted(tape.direct_forwards))))
+    if tape.missed:
+        doubts.append(OtherThreads(tape.missed))
+    scripted = scripted_rows(sites)
     if scripted:
         doubts.append(Scripted(scripted))
     result = Profile(
@@ -187,28 +193,51 @@ def _none_ignored(_row: ModuleRow) -> bool:
     return False
 
 
-def count_run(run: Run, *, meta: bool = False, **options: Any) -> Profile:
-    """Run once under the counter; the model is as it was afterwards."""
+def count_run(run: Run, options: Options = DEFAULTS, *, meta: bool = False) -> Profile:
+    """Run once under the counter, on meta if that is asked for and can be; the model is as it was afterwards."""
     if run.device.type == "meta":
-        return _count_here(run, target="meta", **options)
+        return _count_here(run, replace(options, target="meta"))
     if not meta:
-        return _count_here(run, **options)
+        return _count_here(run, options)
     try:
-        with apart():
-            result = _count_here(twin_of(run), target=run.device.type, **options)
-        doubts = (TwinWithoutAutocast(),) if torch.is_autocast_enabled(run.device.type) else ()
-        return replace(result, caveats=(*result.caveats, *doubts))
+        return count_on_twin(run, options).recording.profile
     except NoTwinError as problem:
         why = str(problem)
-    except Exception as problem:
-        why = f"it does not run on meta ({type(problem).__name__}: {problem})"
-    result = _count_here(run, **options)
+    result = _count_here(run, options)
     return replace(result, caveats=(*result.caveats, NoTwin(why)))
 
 
-def _count_here(run: Run, **options: Any) -> Profile:
+@dataclass(frozen=True)
+class TwinCount:
+    """A run that was counted on a meta twin."""
+
+    recording: Recording
+    parameters: list[torch.Tensor]
+    """The memory that the twin's parameters had before the run; it knows whether an op wrote into it."""
+
+
+def count_on_twin(run: Run, options: Options = DEFAULTS) -> TwinCount:
+    """Make a run on a meta twin of its model, under the counter; raises NoTwinError where that cannot be."""
+    try:
+        with apart():
+            twin = twin_of(run)
+            parameters = [parameter.detach() for parameter in twin.model.parameters()]
+            recording = Recording(twin.model, replace(options, run=twin, target=run.device.type))
+            with recording:
+                twin.step()
+                recording.label(twin)
+    except NoTwinError:
+        raise
+    except Exception as problem:
+        raise NoTwinError(f"it does not run on meta ({type(problem).__name__}: {problem})") from problem
+    if torch.is_autocast_enabled(run.device.type):
+        recording.tape.doubt(TwinWithoutAutocast())
+    return TwinCount(recording, parameters)
+
+
+def _count_here(run: Run, options: Options) -> Profile:
     given = _given_shapes(run)
-    recording = Recording(run.model, run=run, **options)
+    recording = Recording(run.model, replace(options, run=run))
     with kept(run) as copied:
         try:
             with recording as watching:
@@ -226,7 +255,7 @@ def _count_here(run: Run, **options: Any) -> Profile:
 
 
 def _given_shapes(run: Run) -> list[str]:
-    """The lazy modules, which get their shapes here: from their first forward, whoever makes it."""
+    """Give lazy modules their shapes, which they take from their first forward; gives their names."""
     lazy = [m for m in run.model.modules() if isinstance(m, LazyModuleMixin) and m.has_uninitialized_params()]
     if not lazy:
         return []
@@ -252,8 +281,8 @@ def _no_longer_lazy(names: list[str]) -> Note:
 
 
 def attach(problem: Exception, seen: Recording | Profile) -> None:
-    """Let what ran so far be asked for; the user's exception itself goes on unchanged."""
-    with suppress(Exception):  # an exception may be frozen, and nothing of ours may take its place
+    """Put the profile of what ran so far on the user's exception, which goes on unchanged."""
+    with suppress(Exception):  # an exception may be frozen, and no error of ours may replace it
         problem.flopsight_profile = seen.profile if isinstance(seen, Recording) else seen  # type: ignore[attr-defined]
 
 

@@ -18,7 +18,7 @@ from .capture.time.latency import measure_latency
 from .capture.time.module_marks import forget
 from .capture.time.timeline import timeline_of
 from .caveats import Note
-from .counting import Ignored, Recording, attach, count_run, kept
+from .counting import Ignored, Options, Recording, attach, count_run, kept
 from .errors import CheckFailed, InputError, whole_number
 from .timings import TIME_BUDGET
 from .tree import Profile
@@ -49,7 +49,7 @@ def count(
     run = make_run(model, args, kwargs, input_shape, train=train, loss=loss, optimizer=optimizer)
     with run_on(run, on) as run:
         # On meta, memory costs nothing to follow; on real tensors only a training step is worth the time it takes.
-        result = count_run(run, meta=on == "meta", memory=train or on == "meta")
+        result = count_run(run, Options(memory=train or on == "meta"), meta=on == "meta")
     return checked(result) if strict else result
 
 
@@ -135,7 +135,7 @@ def profile_run(
         raise InputError(f"time_budget must be a number of seconds above 0, not {time_budget!r}.")
     progress = progress or forget
     progress("counting")
-    result = count_run(run, memory=memory, ignored=ignored)
+    result = count_run(run, Options(memory=memory, ignored=ignored))
     if not latency or run.device.type == "meta":
         return result
     with kept(run):

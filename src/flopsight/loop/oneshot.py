@@ -16,7 +16,7 @@ import torch
 from torch import nn
 
 from ..analysis.times import with_times
-from ..capture.count.dispatch import Counter
+from ..capture.count.tape import Tape
 from ..capture.hooks import internals
 from ..capture.hooks.patches import Call, module_calls, unpatched, unpatched_if_alone
 from ..capture.model.run import Run
@@ -24,9 +24,9 @@ from ..capture.model.sites import Site
 from ..capture.time.clock import HOSTS, Clock, clock_for, pausing
 from ..capture.time.loop_marks import ModelCall, each_model, model_call
 from ..capture.time.module_marks import Timer
-from ..capture.twin.meta_copy import NoTwinError, make_twin, on_meta
-from ..caveats import Caveat, CompiledWhole, CountedLive, Note, NotSplit, TwinWithoutAutocast
-from ..counting import Ignored, Options, apart, build_profile, make_counter
+from ..capture.twin.meta_copy import NoTwinError
+from ..caveats import Caveat, CompiledWhole, CountedLive, Note, NotSplit
+from ..counting import Ignored, Options, apart, build_profile, count_on_twin, make_counter
 from ..errors import InputError, StateError
 from ..tree import Profile, Stat, Timing
 from .rehearsal import Rehearsal
@@ -91,10 +91,9 @@ class OneShot:
         self._whole: list[Caveat] = []
         """Why only the whole is timed, and not every module."""
         self._timer = None
-        self._seen: Counter | None = None
+        self._seen: Tape | None = None
         self._why_live = ""
         self._raised = ""
-        self._autocast = False
         self._entered = False
         self._seconds = 0.0
         self._first: Run | None = None
@@ -164,26 +163,14 @@ class OneShot:
         """
         if self._why_live:
             return None
-        device = Run(self.model, args, kwargs).device
         try:
-            with apart():
-                twin, _ = make_twin(self.model)  # anew for every call: modes and buffers may have changed since
-                parameters = [parameter.detach() for parameter in twin.parameters()]
-                twin_args, twin_kwargs = on_meta((args, kwargs))
-                counter = make_counter(twin, Options(run=Run(twin, twin_args, twin_kwargs), target=device.type))
-                with counter:
-                    twin.get_submodule(path)(*twin_args, **twin_kwargs)
+            # A new twin for every call: modes and buffers may have changed since the last one.
+            counted = count_on_twin(Run(self.model, args, kwargs, part=path))
         except NoTwinError as problem:
             self._why_live = str(problem)
             return None
-        except Exception as problem:
-            self._why_live = f"the meta twin does not run: {type(problem).__name__}: {problem}"
-            return None
-        self._autocast = self._autocast or torch.is_autocast_enabled(device.type)
-        assert self._timer is not None
-        counter.sites = self._timer.sites  # the model's own: a twin has whole parameters where the model has shards
-        self._take(counter)
-        return parameters
+        self._take(counted.recording.tape)
+        return counted.parameters
 
     def _count_live(self, call: Call, module: nn.Module, args: Any, kwargs: Any) -> Any:
         """Make the call under the counter; what came before an exception is kept."""
@@ -192,13 +179,13 @@ class OneShot:
             with counter:
                 return counter.watch(call)(self.model if module is self._given.model else module, *args, **kwargs)
         finally:
-            self._take(counter)
+            self._take(counter.tape)
 
-    def _take(self, counter: Counter) -> None:
+    def _take(self, tape: Tape) -> None:
         if self._seen is None:
-            self._seen = counter
+            self._seen = tape
         else:
-            self._seen.add(counter)
+            self._seen.add(tape)
 
     # -- what came of it
 
@@ -208,7 +195,8 @@ class OneShot:
         if self._seen is None or self._timer is None:
             raise StateError("Nothing was profiled: call start_profile(), run the model, then ask for its numbers.")
         if self._made is None:
-            result = build_profile(self._seen, Options(run=self._first, ignored=self.ignored))
+            # in the model's own rows: a twin has whole parameters where the model has shards
+            result = build_profile(self._seen, self._timer.sites, Options(run=self._first, ignored=self.ignored))
             self._made = replace(
                 result,
                 root=with_times(result.root, {"": self._seconds} if self._whole else self._timer.sums()),
@@ -223,8 +211,6 @@ class OneShot:
         doubts: list[Caveat] = [*self._whole]
         if self._why_live:
             doubts.append(CountedLive(self._why_live))
-        if self._autocast:
-            doubts.append(TwinWithoutAutocast())
         if self._raised:
             kept = "Costs are those up to there" if self._why_live else "Costs are those of a whole forward"
             doubts.append(

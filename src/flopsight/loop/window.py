@@ -34,7 +34,7 @@ from ..caveats import (
     Window,
 )
 from ..config import parse_steps
-from ..counting import Recording
+from ..counting import Options, Recording
 from ..errors import ConfigError, InputError, StateError
 from ..timings import middle
 from ..tree import Profile
@@ -163,9 +163,8 @@ class StepWindow:
         self._timer = None
         if counting:
             self._counted = self._marks
-            self._recording = Recording(
-                self.sites, memory=True, in_loop=self.current > 0, optimizers=self.optimizers
-            )  # fmt: skip
+            watched = Options(memory=True, in_loop=self.current > 0, optimizers=self.optimizers)
+            self._recording = Recording(self.sites, watched)
             self._stack.enter_context(self._recording)
         elif timing and device.type == "cpu":  # on a device the host's marks would say when work is handed over
             self._timer = Timer(self.sites, self._clock.now)

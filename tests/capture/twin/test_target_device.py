@@ -8,7 +8,7 @@ from torch import nn
 from torch.nn.utils.rnn import PackedSequence
 
 from flopsight.capture.twin.target_device import TargetDevice
-from flopsight.counting import Recording
+from flopsight.counting import Options, Recording
 
 GPU = torch.device("cuda", 0)
 STEPS, BATCH, WIDTH, HIDDEN = 5, 3, 16, 32
@@ -20,7 +20,7 @@ def zeros(*shape):
 
 def trained_on(device, model, *args):
     """The profile of a step of a model on meta that believes itself on a device."""
-    recording = Recording(model.to("meta"), target="meta")
+    recording = Recording(model.to("meta"), Options(target="meta"))
     with recording, TargetDevice(device):
         made = model(*args)
         while isinstance(made, tuple):

@@ -81,7 +81,7 @@ def result(name: str) -> Result:
     example.model.train()
     with flopsight.recording(example.model) as recording:
         _step(example)
-    torch_macs, missing = attribution(recording.records)
+    torch_macs, missing = attribution(recording.tape.records())
     with FlopCounterMode(display=False) as counter:
         _step(example)
     real, meta = (_count(example, on, train=True) for on in ("real", "meta"))

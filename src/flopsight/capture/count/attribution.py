@@ -15,6 +15,7 @@ from torch import nn
 from ...records import BACKWARD, FORWARD, OPTIMIZER, RECOMPUTE
 from ..hooks import internals
 from ..model.sites import Site, Sites
+from .tape import Tape
 
 FARTHEST = 40
 """How many Python frames we look up for a `forward` that was called by hand."""
@@ -51,12 +52,10 @@ class Position:
 class Attribution:
     """The positions of the thread that began to watch and of the threads that its backward runs on."""
 
-    def __init__(self, sites: Sites, boundary: CodeType, *, in_loop: bool = False) -> None:
+    def __init__(self, sites: Sites, boundary: CodeType, tape: Tape, *, in_loop: bool = False) -> None:
         self.sites = sites
         self.optimizing = False
-        self.direct_forwards: set[str] = set()
-        self.elsewhere: set[Site] = set()
-        """Rows that were called on other threads while the model ran."""
+        self._tape = tape
         self._boundary = boundary
         self._owner = threading.get_ident()
         self._positions = {self._owner: Position(sites.outside)}
@@ -78,7 +77,7 @@ class Attribution:
         """A module is called on a thread that is not watched; it may be the model that has it called there."""
         row = self.sites.row(module)
         if row is not None and self._positions[self._owner].site is not self.sites.outside:
-            self.elsewhere.add(row)
+            self._tape.elsewhere.add(row)
 
     def where(self, position: Position) -> tuple[Site, str]:
         """The row and the phase that an op belongs to."""
@@ -135,7 +134,7 @@ class Attribution:
         if frame is not None:
             position.direct = (owner, frame)
             position.mark(owner)
-            self.direct_forwards.add(owner.path)
+            self._tape.direct_forwards.add(owner.path)
 
     def _frames(self) -> Iterator[FrameType]:
         """The Python frames above us, up to the module call that we are in."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter as Tally
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack, nullcontext
 from itertools import chain
 from typing import Any
@@ -12,18 +11,18 @@ import torch
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from ...caveats import Caveat, Note
-from ...records import FORWARD, OPTIMIZER, RECOMPUTE, ModuleCall, OpRecord
+from ...caveats import Note
+from ...records import FORWARD, OPTIMIZER, RECOMPUTE
 from ..hooks import internals
 from ..hooks.optimizer_steps import optimizer_steps
 from ..hooks.patches import Call, eager, module_calls, wrapped
 from ..model.sites import Site, Sites, sites_of
-from ..model.tensors import flat, meta, raw, tensors_in
+from ..model.tensors import flat, raw, tensors_in
 from .attribution import Attribution, Position
-from .memory import INPUTS, Live, Saved, held_by
-from .op_calls import OpCalls
+from .memory import INPUTS, held_by
 from .opinfo import MADE_OF_OPS, GraphReplay, OpInfo, describe, stored, values_by_name
 from .ownership import Ownership
+from .tape import Tape
 
 SAVED_UNSEEN = Note(
     "What is saved for backward was not seen: saved-tensor hooks are disabled here (torch.func does that). "
@@ -37,7 +36,7 @@ WORKING = frozenset(("pointwise", "reduction", "matrix", "other"))
 
 
 class Counter(TorchDispatchMode):
-    """Records every op inside the `with`, on the thread that entered it and in the backward it begins."""
+    """Watches every op inside the `with`, on the thread that entered it and in the backward it begins; a tape holds them."""
 
     supports_higher_order_operators = True
 
@@ -45,27 +44,16 @@ class Counter(TorchDispatchMode):
         self,
         model: nn.Module | Sites | None,
         known: Callable[[str], bool],
-        saved: Saved | None = None,
-        live: Live | None = None,
+        tape: Tape | None = None,
         *,
         in_loop: bool = False,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.sites = sites_of(model)
+        self.tape = Tape() if tape is None else tape
         self.attribution: Attribution | None = None
-        self.direct_forwards: set[str] = set()
-        self._elsewhere: set[Site] = set()
-        self.saved = saved
-        self.live = live
-        self.grown: Tally[Site] = Tally()
-        self.caveats: list[Caveat] = []
         self._known = known
         self._in_loop = in_loop
-        self._raised: tuple[int, Site, str] | None = None
-        """The exception, by its id: holding it would hold all that its frames hold."""
-        self._infos: dict[Any, OpInfo] = {}
-        self._calls: dict[Site, list[Any]] = {}
-        self._entries = OpCalls()
         self._ownership: Ownership | None = None
         self._stack = ExitStack()
         self._depth = 0
@@ -97,17 +85,18 @@ class Counter(TorchDispatchMode):
         entered.enter_context(module_calls(self.watch))
         entered.enter_context(optimizer_steps(self._begin_step, self._end_step))
         entered.enter_context(wrapped(torch.cuda.CUDAGraph, "replay", self._replays))
-        if self.saved is not None and internals.saved_hooks_allowed():
-            entered.enter_context(self.saved.watching(self._saver, below=self._in_loop))
-        elif self.saved is not None:
-            self.caveats.append(SAVED_UNSEEN)
+        saved = self.tape.saved
+        if saved is not None and internals.saved_hooks_allowed():
+            entered.enter_context(saved.watching(self._saver, below=self._in_loop))
+        elif saved is not None:
+            self.tape.doubt(SAVED_UNSEEN)
         self.sites.on_root = self._meet
 
     def __exit__(self, *problem: object) -> None:
         """Stop watching; everything is as it was."""
         try:
             if not internals.bring_to_top(self):
-                self.caveats.append(TAKEN_OFF)
+                self.tape.doubt(TAKEN_OFF)
             super().__exit__(*problem)  # type: ignore[no-untyped-call]
         finally:
             self._depth -= 1
@@ -115,10 +104,7 @@ class Counter(TorchDispatchMode):
                 internals.settle_mode_flags()
                 self.sites.on_root = None
                 self._stack.close()
-                if self.attribution is not None:
-                    self.direct_forwards |= self.attribution.direct_forwards
-                    self._elsewhere |= self.attribution.elsewhere
-                    self.attribution = None
+                self.attribution = None
 
     def _begin_step(self, optimizer: torch.optim.Optimizer) -> None:
         if self.attribution is not None and self.attribution.here() is not None:
@@ -134,6 +120,8 @@ class Counter(TorchDispatchMode):
 
     def watch(self, plain: Call) -> Call:
         """Module calls that know their row."""
+        tape, outside = self.tape, self.sites.outside
+        saved, live = tape.saved, tape.live
 
         def watched(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
             position = self.attribution.here() if self.attribution is not None else None
@@ -145,12 +133,12 @@ class Counter(TorchDispatchMode):
             site = self.sites.find(module, direct[0] if direct else caller)
             position.site, position.direct, position.task = site, None, internals.graph_task()
             position.mark(site)
-            if caller is self.sites.outside:
+            if caller is outside:
                 self._given(args, kwargs)
-            before = self.live.current if self.live is not None else 0
+            before = live.current if live is not None else 0
             output = None
             try:
-                output = (self._outermost(plain) if caller is self.sites.outside else plain)(module, *args, **kwargs)
+                output = (self._outermost(plain) if caller is outside else plain)(module, *args, **kwargs)
             except BaseException as problem:
                 self._blame(problem, position)
                 raise
@@ -159,23 +147,23 @@ class Counter(TorchDispatchMode):
             finally:
                 if position.task == -1:
                     position.after_backward = False
-                    self._note_call(site, args, kwargs, output)
-                    if self.live is not None:
-                        self.grown[site] += self.live.current - before
+                    tape.note_call(site, args, kwargs, output)
+                    if live is not None:
+                        tape.grown[site] += live.current - before
                 position.site, position.direct = caller, direct
-                if self.saved is not None and caller is self.sites.outside:
-                    self.saved.settle()
-                if caller is not self.sites.outside:
+                if saved is not None and caller is outside:
+                    saved.settle()
+                if caller is not outside:
                     position.task = task
                 position.mark(caller)
 
         if self.attribution is None:
-            self.attribution = Attribution(self.sites, watched.__code__, in_loop=self._in_loop)
+            self.attribution = Attribution(self.sites, watched.__code__, tape, in_loop=self._in_loop)
         return watched
 
     def _outermost(self, plain: Call) -> Call:
         """A call from outside the model; hooks that a loop has put over ours let us hear what it saves."""
-        saved = self.saved
+        saved = self.tape.saved
         if saved is None or not saved.covered or not internals.saved_hooks_allowed():
             return plain
 
@@ -188,37 +176,22 @@ class Counter(TorchDispatchMode):
     def _meet(self, root: nn.Module) -> None:
         """A model that was not known before: its parameters and buffers are no memory that the run takes."""
         there = held_by(root)
-        if self.saved is not None:
-            self.saved.leave_out(chain(*there.values()))
-        if self.live is not None:
-            self.live.leave_out(there)
+        if self.tape.saved is not None:
+            self.tape.saved.leave_out(chain(*there.values()))
+        if self.tape.live is not None:
+            self.tape.live.leave_out(there)
 
     def _given(self, args: Any, kwargs: Any) -> None:
         """What a model is called with is neither made nor kept by it, unless something trainable made it."""
         tensors = [tensor for tensor in tensors_in((args, kwargs)) if tensor.grad_fn is None]
-        if self.saved is not None:
-            self.saved.leave_out(tensors)
-        if self.live is not None:
-            self.live.leave_out({INPUTS: tensors})
+        if self.tape.saved is not None:
+            self.tape.saved.leave_out(tensors)
+        if self.tape.live is not None:
+            self.tape.live.leave_out({INPUTS: tensors})
 
     def _blame(self, problem: BaseException, position: Position) -> None:
-        """Something raised: the first place that it passes is where it happened."""
-        if self.attribution is not None and (self._raised is None or self._raised[0] != id(problem)):
-            self._raised = (id(problem), *self.attribution.where(position))
-
-    def where_raised(self, problem: BaseException) -> tuple[str, str] | None:
-        """The row and the phase in which an exception was raised, if it passed us."""
-        if self._raised is None or self._raised[0] != id(problem):
-            return None
-        return self._raised[1].path, self._raised[2]
-
-    def _note_call(self, site: Site, args: Any, kwargs: Any, output: Any) -> None:
-        call = self._calls.get(site)
-        if call is None:
-            given = raw(tensors_in((args, kwargs) if kwargs else args))
-            self._calls[site] = [1, given, raw(tensors_in(output))]
-        else:
-            call[0] += 1
+        if self.attribution is not None:
+            self.tape.note_raised(problem, *self.attribution.where(position))
 
     def _saver(self) -> Site | None:
         """The row that is saving a tensor for backward; None during backward itself."""
@@ -233,9 +206,10 @@ class Counter(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run an op and note it."""
         kwargs = kwargs or {}
-        info = self._infos.get(func)
+        infos = self.tape.infos
+        info = infos.get(func)
         if info is None:
-            info = self._infos[func] = describe(func, self._known)
+            info = infos[func] = describe(func, self._known)
         if types and any(map(internals.is_wrapper_subclass, flat((args, kwargs)))):
             return NotImplemented  # the subclass runs its own ops, and those come here
         try:
@@ -260,35 +234,36 @@ class Counter(TorchDispatchMode):
         if attribution is None or position is None:
             return
         info.calls += 1
+        saved, live = self.tape.saved, self.tape.live
         if info.kind == "view":
             if args and type(args[0]) is nn.Parameter:
                 attribution.touch(position, args[0])
-            if self.live is not None and info.allocates:
-                self.live.note(output, attribution.where(position)[0])
-            if self.saved is not None and info.name == "aten.detach" and internals.in_checkpoint():
+            if live is not None and info.allocates:
+                live.note(output, attribution.where(position)[0])
+            if saved is not None and info.name == "aten.detach" and internals.in_checkpoint():
                 site, phase = attribution.where(position)
                 if phase is FORWARD:
-                    self.saved.perhaps_kept(output, site)
+                    saved.perhaps_kept(output, site)
             return
         for value in args:
             if type(value) is nn.Parameter:
                 attribution.touch(position, value)
         self._work += info.kind in WORKING
         site, phase = attribution.where(position)
-        if self.saved is not None and phase is not FORWARD:
-            self.saved.settle()
-        if self.live is not None:
-            self.live.note(output, site, again=phase is RECOMPUTE)
+        if saved is not None and phase is not FORWARD:
+            saved.settle()
+        if live is not None:
+            live.note(output, site, again=phase is RECOMPUTE)
         facts = tuple(info.facts(values_by_name(info, args, kwargs)).items()) if info.facts else ()
         for value in args:
             if isinstance(value, torch.Tensor) and value.layout is not torch.strided and not value.is_nested:
                 facts = (*facts, ("nnz", stored(value)))
         if self._ownership is not None and phase is OPTIMIZER:
             for row, part, named, made in self._ownership.split(args, kwargs, output):
-                self._entries.add((info, part, named, made, facts, row, phase))
+                self.tape.ops.add((info, part, named, made, facts, row, phase))
         else:
             named = tuple((name, raw(value)) for name, value in kwargs.items()) if kwargs else ()
-            self._entries.add((info, tuple(map(raw, args)), named, raw(output), facts, site, phase))
+            self.tape.ops.add((info, tuple(map(raw, args)), named, raw(output), facts, site, phase))
 
     def _expand(self, info: OpInfo, func: Any, args: Any, kwargs: Any) -> Any:
         """Look inside an op that has no formula, where that is safe; else note it as it is."""
@@ -312,62 +287,15 @@ class Counter(TorchDispatchMode):
 
         def replayed(graph: Any) -> Any:
             done = replay(graph)
-            self._note(self._infos.setdefault("replay", GraphReplay()), (), {}, None)
+            self._note(self.tape.infos.setdefault("replay", GraphReplay()), (), {}, None)
             return done
 
         return replayed
-
-    # -- what came of it
-
-    def add(self, other: Counter) -> None:
-        """Take in what another counter saw of the same model, or of a twin of it: its rows have the same paths."""
-        rows = {site.path: site for site in chain(self._calls, self._entries.sites())}
-        infos = {(info.name, info.overload): info for info in self._infos.values()}
-        self._entries.add_all(
-            other._entries,
-            lambda info: infos.setdefault((info.name, info.overload), info),
-            lambda site: rows.setdefault(site.path, site),
-        )
-        for func, info in other._infos.items():
-            mine = self._infos.setdefault(func, info)
-            if mine is not info:
-                mine.calls += info.calls
-        for site, (calls, inputs, outputs) in other._calls.items():
-            call = self._calls.setdefault(rows.setdefault(site.path, site), [0, inputs, outputs])
-            call[0] += calls
-        if self.saved is not None and other.saved is not None:
-            self.saved.add({rows.setdefault(site.path, site): size for site, size in other.saved.bytes.items()})
-        self.direct_forwards |= other.direct_forwards
-        self._elsewhere |= other._elsewhere
-        self.caveats += [caveat for caveat in other.caveats if caveat not in self.caveats]
-
-    def records(self) -> Iterator[OpRecord]:
-        """Every op that ran, equal calls as one record."""
-        return self._entries.records()
-
-    def views(self) -> dict[str, int]:
-        """Calls of ops that do no work, by name."""
-        found: Tally[str] = Tally()
-        for info in self._infos.values():
-            if info.kind == "view" and info.calls:
-                found[info.name] += info.calls
-        return dict(found)
 
     @property
     def running(self) -> bool:
         """Whether it still watches."""
         return self._depth > 0
-
-    @property
-    def missed(self) -> tuple[str, ...]:
-        """Rows that the model called on other threads, and never on the one that is watched."""
-        called = {site.path for site in self._calls}
-        return tuple(sorted({site.path for site in self._elsewhere} - called))
-
-    def module_calls(self) -> Iterator[ModuleCall]:
-        """What went in and out of every module that was called."""
-        for site, (calls, inputs, outputs) in self._calls.items():
-            yield ModuleCall(site.path, calls, tuple(map(meta, inputs)), tuple(map(meta, outputs)))
 
 
 def _inside(info: OpInfo, func: Any) -> Callable[..., Any] | None:

@@ -27,12 +27,15 @@ class Run:
     optimizer: torch.optim.Optimizer | None = None
     method: str = "__call__"
     """`generate` runs the model's generation loop instead of one forward."""
+    part: str = ""
+    """The path of the submodule that is called; empty for the model itself."""
     copied: bool = False
     """Whether model and optimizer are copies that nobody needs afterwards."""
 
     def forward(self) -> Any:
         """The model's forward, or its generation loop."""
-        call = self.model if self.method == "__call__" else getattr(self.model, self.method)
+        called = self.model.get_submodule(self.part) if self.part else self.model
+        call = called if self.method == "__call__" else getattr(called, self.method)
         args, kwargs = self.args, self.kwargs or {}
         if self.train:
             with internals.without_modes():
@@ -94,7 +97,11 @@ def make_run(
     args: Any = (),
     kwargs: Mapping[str, Any] | None = None,
     input_shape: Sequence[int] | None = None,
-    **training: Any,
+    *,
+    train: bool = False,
+    loss: Callable[[Any], torch.Tensor] | None = None,
+    optimizer: torch.optim.Optimizer | None = None,
+    method: str = "__call__",
 ) -> Run:
     """Check what a user handed in and make it a run."""
     if not isinstance(model, nn.Module):
@@ -113,7 +120,7 @@ def make_run(
         )
     if kwargs is not None and not isinstance(kwargs, Mapping):
         raise InputError(f"kwargs must be a dictionary, not {type(kwargs).__name__}.")
-    run = Run(model, tuple(args), kwargs, **training)
+    run = Run(model, tuple(args), kwargs, train, loss, optimizer, method)
     if run.loss is not None and not callable(run.loss):
         raise InputError(f"loss must be a function of the model's output, not {type(run.loss).__name__}.")
     if run.optimizer is not None:

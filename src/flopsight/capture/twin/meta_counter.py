@@ -11,8 +11,9 @@ from torch import nn
 
 from ...caveats import Assumed
 from ..count.dispatch import Counter
-from ..count.memory import Live, Saved
+from ..count.tape import Tape
 from ..hooks import internals
+from ..model.sites import Sites
 from ..model.tensors import flat
 from . import known_values
 from .attention import attention_as_on
@@ -38,14 +39,13 @@ class MetaCounter(Counter):
 
     def __init__(
         self,
-        model: nn.Module | None,
+        model: nn.Module | Sites | None,
         known: Callable[[str], bool],
-        saved: Saved | None = None,
-        live: Live | None = None,
+        tape: Tape | None = None,
         *,
         target: str = "cpu",
     ) -> None:
-        super().__init__(model, known, saved, live)
+        super().__init__(model, known, tape)
         self._target = target
         self._memo: dict[Any, Any] = {}
         self._joined: dict[int, tuple[torch.UntypedStorage, Tensor]] = {}
@@ -120,8 +120,7 @@ class MetaCounter(Counter):
         return aliased
 
     def _assume(self, what: str) -> None:
-        if Assumed(what) not in self.caveats:
-            self.caveats.append(Assumed(what))
+        self.tape.doubt(Assumed(what))
 
     def _instead(self, func: Any, args: Any, kwargs: Any) -> Any:
         try:

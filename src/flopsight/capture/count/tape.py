@@ -1,0 +1,115 @@
+"""What a counter saw, in the order of rows: op calls, module calls, saved bytes, memory, doubts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+from ...caveats import Caveat
+from ...records import ModuleCall, OpRecord
+from ..model.sites import Site
+from ..model.tensors import meta, raw, tensors_in
+from .memory import Live, Saved
+from .op_calls import OpCalls
+from .opinfo import OpInfo
+
+
+class Tape:
+    """The notes of one run. Tapes of the same model, or of a twin of it, add up: rows with the same path are one."""
+
+    def __init__(self, saved: Saved | None = None, live: Live | None = None) -> None:
+        self.saved = saved
+        self.live = live
+        self.ops = OpCalls()
+        self.infos: dict[Any, OpInfo] = {}
+        """What is known of every op that was met; each counts its own calls."""
+        self.calls: dict[Site, list[Any]] = {}
+        """By row: how often it was called, and raw metas of what went in and out the first time."""
+        self.grown: Counter[Site] = Counter()
+        """By row: bytes that were alive after its calls and not before."""
+        self.direct_forwards: set[str] = set()
+        """Paths of modules whose `.forward()` was called by hand."""
+        self.elsewhere: set[Site] = set()
+        """Rows that other threads called while the model ran."""
+        self.caveats: list[Caveat] = []
+        self._raised: tuple[int, Site, str] | None = None
+        """An exception by its id, with row and phase: holding it would hold all that its frames hold."""
+
+    # -- while it runs
+
+    def note_call(self, site: Site, args: Any, kwargs: Any, output: Any) -> None:
+        """A row was called once more."""
+        call = self.calls.get(site)
+        if call is None:
+            given = raw(tensors_in((args, kwargs) if kwargs else args))
+            self.calls[site] = [1, given, raw(tensors_in(output))]
+        else:
+            call[0] += 1
+
+    def note_raised(self, problem: BaseException, site: Site, phase: str) -> None:
+        """An exception passes a row; the first row that it passes is where it was raised."""
+        if self._raised is None or self._raised[0] != id(problem):
+            self._raised = (id(problem), site, phase)
+
+    def doubt(self, caveat: Caveat) -> None:
+        """Keep a caveat, once."""
+        if caveat not in self.caveats:
+            self.caveats.append(caveat)
+
+    # -- what was seen
+
+    def records(self) -> Iterator[OpRecord]:
+        """Every op that ran, equal calls as one record."""
+        return self.ops.records()
+
+    def module_calls(self) -> Iterator[ModuleCall]:
+        """What went in and out of every module that was called."""
+        for site, (calls, inputs, outputs) in self.calls.items():
+            yield ModuleCall(site.path, calls, tuple(map(meta, inputs)), tuple(map(meta, outputs)))
+
+    def views(self) -> dict[str, int]:
+        """Calls of ops that do no work, by name."""
+        found: Counter[str] = Counter()
+        for info in self.infos.values():
+            if info.kind == "view" and info.calls:
+                found[info.name] += info.calls
+        return dict(found)
+
+    def saved_bytes(self) -> dict[str, int]:
+        """Bytes that autograd kept for backward, by path."""
+        return {} if self.saved is None else {site.path: size for site, size in self.saved.bytes.items()}
+
+    @property
+    def missed(self) -> tuple[str, ...]:
+        """Paths of rows that the model called on other threads, and never on the one that is watched."""
+        called = {site.path for site in self.calls}
+        return tuple(sorted({site.path for site in self.elsewhere} - called))
+
+    def where_raised(self, problem: BaseException) -> tuple[str, str] | None:
+        """The path and the phase in which an exception was raised, if it passed a row."""
+        if self._raised is None or self._raised[0] != id(problem):
+            return None
+        return self._raised[1].path, self._raised[2]
+
+    def add(self, other: Tape) -> None:
+        """Take in another tape of the same model, or of a twin of it."""
+        rows = {site.path: site for site in (*self.calls, *self.ops.sites())}
+        infos = {(info.name, info.overload): info for info in self.infos.values()}
+
+        def mine(site: Site) -> Site:
+            return rows.setdefault(site.path, site)
+
+        self.ops.add_all(other.ops, lambda info: infos.setdefault((info.name, info.overload), info), mine)
+        for func, info in other.infos.items():
+            known = self.infos.setdefault(func, info)
+            if known is not info:
+                known.calls += info.calls
+        for site, (calls, inputs, outputs) in other.calls.items():
+            self.calls.setdefault(mine(site), [0, inputs, outputs])[0] += calls
+        if self.saved is not None and other.saved is not None:
+            self.saved.add({mine(site): size for site, size in other.saved.bytes.items()})
+        self.direct_forwards |= other.direct_forwards
+        self.elsewhere |= other.elsewhere
+        for caveat in other.caveats:
+            self.doubt(caveat)
