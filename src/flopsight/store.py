@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
-from . import caveats, costs, timings, tree
+from . import caveats
 from .caveats import Caveat
 from .errors import ProfileFileError
 from .tree import Profile
@@ -85,7 +85,7 @@ def _encode(value: Any) -> Any:
 
 @cache
 def _hints(kind: Any) -> dict[str, Any]:
-    return get_type_hints(kind, vars(tree) | vars(costs) | vars(timings) | vars(caveats))
+    return get_type_hints(kind, localns={"Caveat": Caveat})
 
 
 def _decode(hint: Any, value: Any) -> Any:

@@ -8,9 +8,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .costs import FREE, NO_WORK, Cost, OpRow, Phases
+from .costs import FREE, Cost, OpRow, Phases
+from .coverage import NOTHING_RAN, Coverage, UnknownOp
 from .errors import InputError, did_you_mean
-from .records import OUTSIDE, Parameter, Shape, Span
+from .node import Node
+from .records import OUTSIDE, Span
 from .timings import NOT_TIMED, Stat, Timing
 
 if TYPE_CHECKING:
@@ -20,206 +22,6 @@ __all__ = [
     "FREE", "Cost", "Coverage", "Environment", "Node", "OpRow", "Phases", "Profile", "Stat", "Timing", "UnknownOp",
     "Whole", "World",
 ]  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Node:
-    """One module: what it owns, what ran in it, and its submodules."""
-
-    path: str
-    name: str
-    kind: str
-    own: Phases = NO_WORK
-    children: tuple[Node, ...] = ()
-    parameters: tuple[Parameter, ...] = ()
-    calls: int = 0
-    input_shapes: tuple[Shape, ...] = ()
-    output_shapes: tuple[Shape, ...] = ()
-    input_bytes: int = 0
-    output_bytes: int = 0
-    latency: float | None = None
-    """Seconds of forward, submodules included, on a device those of its kernels; a container that is never called shows
-    its children's sum."""
-    backward_latency: float | None = None
-    host_latency: float | None = None
-    """On a device, the time the host took to hand the work over."""
-    stream_latency: float | None = None
-    """On a device, the time from the first kernel of a forward call to the end of its last, waiting included."""
-    own_activation_bytes: int = 0
-    """Storages that this module itself saved for backward; each storage is counted once, for the first who saved it."""
-    allocated_bytes: int | None = None
-    """Growth of allocated memory during the module's forward, the older profilers' AProfiler figure."""
-    own_peak_bytes: int = 0
-    """Bytes alive at the peak of the step that ops of this module itself had made."""
-    ops: tuple[OpRow, ...] = ()
-    extra_repr: str = ""
-    ignored: bool = False
-
-    @cached_property
-    def total(self) -> Phases:
-        """Own work and that of all submodules."""
-        return sum((child.total for child in self.children), start=self.own)
-
-    @property
-    def forward(self) -> Cost:
-        """Forward cost of the subtree."""
-        return self.total.forward
-
-    @property
-    def backward(self) -> Cost:
-        """Backward cost of the subtree, as autograd ran it."""
-        return self.total.backward
-
-    @property
-    def recompute(self) -> Cost:
-        """Forward work done again during backward."""
-        return self.total.recompute
-
-    @property
-    def optimizer(self) -> Cost:
-        """Work of the optimizer on this subtree's parameters."""
-        return self.total.optimizer
-
-    @property
-    def macs(self) -> int:
-        """Forward MACs of the subtree."""
-        return self.total.macs
-
-    @property
-    def flops(self) -> int:
-        """Forward FLOPs of the subtree."""
-        return self.total.flops
-
-    @cached_property
-    def distinct_parameters(self) -> tuple[Parameter, ...]:
-        """The subtree's parameter tensors, each once."""
-        found = {parameter.key: parameter for parameter in self.parameters}
-        for child in self.children:
-            found |= {parameter.key: parameter for parameter in child.distinct_parameters}
-        return tuple(found.values())
-
-    @cached_property
-    def params(self) -> int:
-        """Elements in the distinct parameter tensors of the subtree."""
-        return sum(parameter.numel for parameter in self.distinct_parameters)
-
-    @cached_property
-    def trainable_params(self) -> int:
-        """Those of `params` that require a gradient."""
-        return sum(parameter.numel for parameter in self.distinct_parameters if parameter.trainable)
-
-    @cached_property
-    def whole_params(self) -> int:
-        """Elements in the whole tensors, where this process holds shards."""
-        return sum(
-            parameter.numel if parameter.whole_numel is None else parameter.whole_numel
-            for parameter in self.distinct_parameters
-        )
-
-    @cached_property
-    def param_bytes(self) -> int:
-        """Bytes of the distinct parameter tensors."""
-        return sum(parameter.numel * parameter.itemsize for parameter in self.distinct_parameters)
-
-    @cached_property
-    def grad_bytes(self) -> int:
-        """Bytes that the gradients of the trainable parameters take."""
-        return sum(p.numel * p.itemsize for p in self.distinct_parameters if p.trainable)
-
-    @cached_property
-    def optimizer_bytes(self) -> int:
-        """Bytes that the optimizer keeps for the subtree's parameters."""
-        return sum(parameter.state_bytes for parameter in self.distinct_parameters)
-
-    @cached_property
-    def activation_bytes(self) -> int:
-        """Bytes saved for backward in the subtree."""
-        return self.own_activation_bytes + sum(child.activation_bytes for child in self.children)
-
-    @cached_property
-    def peak_bytes(self) -> int:
-        """Bytes alive at the peak of the step that ops of the subtree had made; parameters were there before."""
-        return self.own_peak_bytes + sum(child.peak_bytes for child in self.children)
-
-    @property
-    def compulsory_bytes(self) -> int:
-        """What the module cannot do without moving: its inputs, its parameters, its outputs."""
-        return self.input_bytes + self.param_bytes + self.output_bytes
-
-    @property
-    def idle(self) -> float | None:
-        """Seconds between this module's kernels, while it ran on the device; None where that is not known."""
-        if self.stream_latency is None or self.latency is None:
-            return None
-        return max(0.0, self.stream_latency - self.latency)
-
-    @property
-    def flops_per_second(self) -> float | None:
-        """Forward FLOPs over `latency`: on a device, over the time of the module's kernels alone."""
-        return self.flops / self.latency if self.latency else None
-
-    @property
-    def wall_flops_per_second(self) -> float | None:
-        """Forward FLOPs over the time that passed: on a device, waiting between the module's kernels included."""
-        wall = self.latency if self.stream_latency is None else self.stream_latency
-        return self.flops / wall if wall else None
-
-    @property
-    def called(self) -> bool:
-        """Whether the module or anything below it ran."""
-        return self.calls > 0 or any(child.called for child in self.children)
-
-    def walk(self) -> Iterator[Node]:
-        """This node, then everything below it, parents first."""
-        yield self
-        for child in self.children:
-            yield from child.walk()
-
-
-@dataclass(frozen=True, slots=True)
-class UnknownOp:
-    """An op that has no formula: what is missing from the totals."""
-
-    calls: int
-    modules: tuple[str, ...] = ()
-    bytes: int = 0
-    why: str = ""
-
-
-@dataclass(frozen=True)
-class Coverage:
-    """How much of what ran is accounted for: op calls by name, counted, free of arithmetic, or unknown."""
-
-    counted: Mapping[str, int] = field(default_factory=dict)
-    free: Mapping[str, int] = field(default_factory=dict)
-    unknown: Mapping[str, UnknownOp] = field(default_factory=dict)
-    bytes_known: int = 0
-
-    @property
-    def calls(self) -> int:
-        """Every op call seen."""
-        return sum(self.counted.values()) + sum(self.free.values()) + self.unknown_calls
-
-    @property
-    def unknown_calls(self) -> int:
-        """Op calls without a formula."""
-        return sum(op.calls for op in self.unknown.values())
-
-    @property
-    def share(self) -> float:
-        """Share of op calls accounted for."""
-        return 1 - self.unknown_calls / self.calls if self.calls else 1.0
-
-    @property
-    def bytes_share(self) -> float:
-        """Share of the bytes moved that accounted ops moved."""
-        unknown = sum(op.bytes for op in self.unknown.values())
-        return self.bytes_known / (self.bytes_known + unknown) if unknown else 1.0
-
-    @property
-    def complete(self) -> bool:
-        """Whether nothing is unknown."""
-        return not self.unknown
 
 
 @dataclass(frozen=True)
@@ -261,7 +63,7 @@ class Profile:
     """Everything known about one run of one model."""
 
     root: Node
-    coverage: Coverage = Coverage()
+    coverage: Coverage = NOTHING_RAN
     timing: Timing = NOT_TIMED
     environment: Environment = Environment()
     caveats: tuple[Caveat, ...] = ()

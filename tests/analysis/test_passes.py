@@ -9,7 +9,8 @@ from profiles import lenet, linear, module, oddities, rooted, stack
 from random_trees import trees
 
 from flopsight.analysis.folding import fold
-from flopsight.analysis.passes import Group, to_depth, to_rows, without_idle
+from flopsight.analysis.merging import Group
+from flopsight.analysis.passes import to_depth, to_rows, without_idle
 from flopsight.tree import Cost
 
 

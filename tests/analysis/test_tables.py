@@ -8,7 +8,7 @@ from profiles import lenet, linear, module, oddities, rooted, stack
 from random_trees import trees
 
 from flopsight.analysis.folding import fold
-from flopsight.analysis.tables import depth_table, mark, op_totals, own_latency, own_rows, records, tree_rows
+from flopsight.analysis.tables import depth_table, mark, op_totals, own_rows, records, tree_rows
 from flopsight.errors import InputError
 from flopsight.records import OUTSIDE
 from flopsight.tree import Cost, OpRow, Profile
@@ -63,11 +63,14 @@ def test_an_unknown_order_names_the_nearest():
 
 
 def test_time_in_a_module_itself_is_what_its_children_did_not_take():
-    root = module("", "Net", module("a", "A", latency=0.2), module("b", "B", latency=0.3), latency=0.6)
+    def own(*children, **times):
+        return own_rows(module("", "Net", *children, flops=1, **times), "model")[0].latency
 
-    assert own_latency(root) == pytest.approx(0.1)
-    assert own_latency(module("", "Net", module("a", "A", latency=0.7), latency=0.6)) == 0.0
-    assert own_latency(module("", "Net", module("a", "A", latency=0.7))) is None
+    parts = module("a", "A", latency=0.2), module("b", "B", latency=0.3)
+
+    assert own(*parts, latency=0.6) == pytest.approx(0.1)
+    assert own(module("a", "A", latency=0.7), latency=0.6) == 0.0
+    assert own(module("a", "A", latency=0.7)) is None
 
 
 def test_only_modules_that_never_ran_are_marked_not_called():

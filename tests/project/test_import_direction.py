@@ -9,7 +9,7 @@ ROOT = Path(flopsight.__file__).parent
 
 FLOORS = (
     ("units", "errors"),
-    ("tree", "costs", "timings", "records", "caveats", "store", "config"),
+    ("tree", "node", "coverage", "costs", "timings", "records", "caveats", "store", "config"),
     ("capture", "formulas", "hardware", "zoo", "distributed"),
     ("analysis", "distributed.merge"),
     ("render",),
@@ -43,6 +43,8 @@ NO_TORCH = (
     "units",
     "records",
     "tree",
+    "node",
+    "coverage",
     "costs",
     "timings",
     "caveats",
@@ -179,7 +181,7 @@ def test_a_room_of_capture_that_imports_a_later_one_is_noticed():
 
 def test_the_doors_of_a_profile_are_exactly_these():
     found = dict(package())["tree"]
-    ground = {"units", "errors", "records", "caveats", "costs", "timings"}
+    ground = {"units", "errors", "records", "caveats", "costs", "timings", "node", "coverage"}
     doors = {
         function for target, function in found if target.startswith("flopsight.") and target.split(".")[1] not in ground
     }

@@ -187,7 +187,12 @@ def _shapes(node: Node) -> str:
 
 
 def _topmost(root: Node, others: Mapping[str, Node]) -> tuple[Node, ...]:
-    """Nodes whose path the other profile lacks, without what lies below them."""
-    if root.path not in others:
-        return (root,)
-    return tuple(node for child in root.children for node in _topmost(child, others))
+    """Nodes whose path the other profile lacks, without what is below them."""
+    found, waiting = [], [root]
+    while waiting:
+        node = waiting.pop()
+        if node.path not in others:
+            found.append(node)
+        else:
+            waiting.extend(reversed(node.children))
+    return tuple(found)

@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import groupby
 
-from ..tree import Node, Phases
-from .passes import Group, grouped, merged_ops, to_depth, to_rows, together
+from ..node import build_up
+from ..tree import Node
+from .merging import Group, merged
+from .passes import to_depth, to_rows
 
 _NUMBERED = re.compile(r"(.*?)(\d+)")
 
@@ -21,14 +23,11 @@ def fold(root: Node) -> Node:
     """
     likeness = _Likeness()
 
-    def folded(node: Node) -> Node:
-        children: list[Node] = []
-        for run in _runs(node.children, likeness):
-            one = _merged(run, _span(run), node.path) if len(run) > 1 else run[0]
-            children.append(folded(one))
-        return replace(node, children=tuple(children))
+    def rows(node: Node) -> list[Node]:
+        runs = _runs(node.children, likeness)
+        return [_stacked(run, node.path) if len(run) > 1 else run[0] for run in runs]
 
-    return folded(root)
+    return build_up(root, rows, lambda node, children: replace(node, children=children))
 
 
 def shortened(root: Node, depth: int | None, max_rows: int | None, *, full: bool = False) -> Node:
@@ -45,15 +44,25 @@ class _Likeness:
         self.seen: dict[int, tuple[Node, int]] = {}  # holds the node, so that its id stays its own
 
     def __call__(self, node: Node, name: str) -> int:
-        if id(node) not in self.seen:
-            parts = (
-                node.kind,
-                node.own,
-                tuple((p.numel, p.itemsize, p.trainable) for p in node.parameters),
-                (node.calls, node.input_shapes, node.output_shapes, node.extra_repr, node.ignored),
-                tuple(self(child, child.name) for child in node.children),
-            )
-            self.seen[id(node)] = node, self.numbers.setdefault(parts, len(self.numbers))
+        new = [node]
+        for each in new:  # grows while it is read: parents before children
+            new += [child for child in each.children if id(child) not in self.seen]
+        for each in reversed(new):
+            self.seen[id(each)] = each, self._number(each)
+        return self._named(name, node)
+
+    def _number(self, node: Node) -> int:
+        """The number of a subtree whose children have theirs; its own name does not matter."""
+        parts = (
+            node.kind,
+            node.own,
+            tuple((p.numel, p.itemsize, p.trainable) for p in node.parameters),
+            (node.calls, node.input_shapes, node.output_shapes, node.extra_repr, node.ignored),
+            tuple(self._named(child.name, child) for child in node.children),
+        )
+        return self.numbers.setdefault(parts, len(self.numbers))
+
+    def _named(self, name: str, node: Node) -> int:
         return self.numbers.setdefault((name, self.seen[id(node)][1]), len(self.numbers))
 
 
@@ -77,36 +86,23 @@ def _span(run: Sequence[Node]) -> str:
     return f"{run[0].name}-{last[2]}"
 
 
-def _merged(nodes: Sequence[Node], name: str, parent: str) -> Group:
-    """Identical modules as one."""
-    first = nodes[0]
-    path = f"{parent}.{name}" if parent else name
-    return grouped(
-        first,
-        path=path,
-        name=name,
-        own=sum((node.own for node in nodes), start=Phases()),
-        children=tuple(
-            _merged(alike, alike[0].name, path) for alike in zip(*(node.children for node in nodes), strict=True)
-        ),
-        parameters=tuple({p.key: p for node in nodes for p in node.parameters}.values()),
-        calls=sum(node.calls for node in nodes),
-        input_bytes=sum(node.input_bytes for node in nodes),
-        output_bytes=sum(node.output_bytes for node in nodes),
-        latency=together(node.latency for node in nodes),
-        backward_latency=together(node.backward_latency for node in nodes),
-        own_activation_bytes=sum(node.own_activation_bytes for node in nodes),
-        own_peak_bytes=sum(node.own_peak_bytes for node in nodes),
-        allocated_bytes=_whole(together(node.allocated_bytes for node in nodes)),
-        ops=merged_ops(row for node in nodes for row in node.ops),
-        times=sum(times(node) for node in nodes),
-    )
+def _stacked(run: Sequence[Node], parent: str) -> Node:
+    """Identical modules as one, their submodules merged place by place."""
+
+    def below(item: tuple[Sequence[Node], str, str]) -> list[tuple[Sequence[Node], str, str]]:
+        nodes, path, _ = item
+        alike = zip(*(node.children for node in nodes), strict=True)
+        return [(each, f"{path}.{each[0].name}" if path else each[0].name, each[0].name) for each in alike]
+
+    def make(item: tuple[Sequence[Node], str, str], children: tuple[Node, ...]) -> Node:
+        nodes, path, name = item
+        number = sum(times(node) for node in nodes)
+        return merged(nodes, path=path, name=name, kind=nodes[0].kind, children=children, times=number)
+
+    name = _span(run)
+    return build_up((run, f"{parent}.{name}" if parent else name, name), below, make)
 
 
 def times(node: Node) -> int:
     """How many modules a node stands for."""
     return node.times if isinstance(node, Group) else 1
-
-
-def _whole(value: float | None) -> int | None:
-    return None if value is None else int(value)

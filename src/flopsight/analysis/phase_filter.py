@@ -6,8 +6,10 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from ..caveats import BadFormula, Caveat, Note, UnknownOps, Window
+from ..node import build_up
 from ..records import BACKWARD, FORWARD, OPTIMIZER, PHASES, RECOMPUTE
 from ..tree import FREE, Coverage, Node, OpRow, Profile, Timing, UnknownOp
+from .merging import without_phases
 
 
 def only(profile: Profile, phases: Collection[str]) -> Profile:
@@ -16,7 +18,7 @@ def only(profile: Profile, phases: Collection[str]) -> Profile:
     if not left_out:
         return profile
     gone = [row for node in profile.walk() for row in node.ops if row.phase in left_out]
-    root = _node(profile.root, left_out)
+    root = _without(profile.root, left_out)
     coverage = _coverage(profile.coverage, root, gone)
     whole = profile.model_parallel_costs
     return replace(
@@ -48,18 +50,15 @@ def _note(left_out: Sequence[str]) -> Note:
     )
 
 
-def _node(node: Node, left_out: Sequence[str]) -> Node:
-    forward, backward = FORWARD not in left_out, BACKWARD not in left_out
-    return replace(
-        node,
-        own=replace(node.own, **dict.fromkeys(left_out, FREE)),
-        children=tuple(_node(child, left_out) for child in node.children),
-        latency=node.latency if forward else None,
-        host_latency=node.host_latency if forward else None,
-        stream_latency=node.stream_latency if forward else None,
-        backward_latency=node.backward_latency if backward else None,
-        ops=tuple(row for row in node.ops if row.phase not in left_out),
-    )
+def _without(root: Node, left_out: Sequence[str]) -> Node:
+    """The tree without the costs, op rows and times of some phases."""
+    free = dict.fromkeys(left_out, FREE)
+
+    def make(node: Node, children: tuple[Node, ...]) -> Node:
+        ops = tuple(row for row in node.ops if row.phase not in left_out)
+        return replace(without_phases(node, left_out, children), own=replace(node.own, **free), ops=ops)
+
+    return build_up(root, lambda node: node.children, make)
 
 
 def _timing(timing: Timing, left_out: Sequence[str]) -> Timing:

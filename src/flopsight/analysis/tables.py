@@ -9,7 +9,7 @@ from ..errors import InputError, did_you_mean
 from ..records import OUTSIDE, Parameter, Shape
 from ..tree import FREE, Cost, Node, Phases, Profile
 from .folding import times
-from .passes import Group, together
+from .merging import Group, known_sum
 
 
 @dataclass(frozen=True)
@@ -157,11 +157,13 @@ def records(profile: Profile) -> list[dict[str, str | int | float | bool | None]
     ]  # fmt: skip
 
 
-def with_depths(root: Node, depth: int = 0, parent: Node | None = None) -> Iterator[tuple[Node, int, Node | None]]:
+def with_depths(root: Node) -> Iterator[tuple[Node, int, Node | None]]:
     """Every node with its depth and its parent, parents first."""
-    yield root, depth, parent
-    for child in root.children:
-        yield from with_depths(child, depth + 1, root)
+    waiting: list[tuple[Node, int, Node | None]] = [(root, 0, None)]
+    while waiting:
+        node, depth, parent = waiting.pop()
+        yield node, depth, parent
+        waiting.extend((child, depth + 1, node) for child in reversed(node.children))
 
 
 def modules(children: Iterable[Node]) -> list[Node]:
@@ -186,11 +188,6 @@ Times = tuple[float | None, float | None]
 """Seconds of forward and of backward."""
 
 
-def own_latency(node: Node) -> float | None:
-    """Time of forward in the module itself."""
-    return _own_latencies(node)[0]
-
-
 def _latencies(node: Node) -> Times:
     return node.latency, node.backward_latency
 
@@ -199,7 +196,7 @@ def _own_latencies(node: Node) -> Times:
     """Never below zero, though clocks are not exact."""
     below = zip(*map(_latencies, node.children), strict=True) if node.children else ((), ())
     forward, backward = (
-        None if whole is None else max(0.0, whole - (together(parts) or 0.0))
+        None if whole is None else max(0.0, whole - (known_sum(parts) or 0.0))
         for whole, parts in zip(_latencies(node), below, strict=True)
     )
     return forward, backward

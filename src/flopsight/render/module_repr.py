@@ -10,14 +10,24 @@ from ..tree import Node
 Described = Callable[[Node], str]
 
 
-def module_repr(node: Node, describe: Described, depth: int | None = None) -> list[str]:
+def module_repr(root: Node, describe: Described, depth: int | None = None) -> list[str]:
     """The lines of `Kind(...)`: a leaf on one line, else its own text first and its submodules below, down to `depth`."""
-    children = modules(node.children) if depth is None or depth > 0 else []
-    text = describe(node).split("\n")
-    if not children and len(text) == 1:
-        return [f"{node.kind}({text[0]})"]
-    inside = list(text)
-    for child in children:
-        first, *rest = module_repr(child, describe, None if depth is None else depth - 1)
-        inside += [f"({child.name}): {first}", *rest]
-    return [f"{node.kind}(", *(f"  {line}" for line in inside), ")"]
+    lines: list[str] = []
+    waiting: list[tuple[Node, int] | str] = [(root, 0)]
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, str):  # the end of a module whose submodules are done
+            lines.append(item)
+            continue
+        node, level = item
+        indent = "  " * level
+        head = f"{indent}({node.name}): {node.kind}" if level else node.kind
+        children = modules(node.children) if depth is None or level < depth else []
+        text = describe(node).split("\n")
+        if not children and len(text) == 1:
+            lines.append(f"{head}({text[0]})")
+            continue
+        lines += [f"{head}(", *(f"{indent}  {line}" for line in text)]
+        waiting.append(f"{indent})")
+        waiting.extend((child, level + 1) for child in reversed(children))
+    return lines

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from .. import units
 from ..analysis.folding import fold
-from ..analysis.passes import to_depth, together
+from ..analysis.merging import known_sum
+from ..analysis.passes import to_depth
 from ..analysis.tables import OpTotal, TableRow, op_totals, own_rows
 from ..tree import Profile
 from .columns import figures
@@ -60,9 +61,9 @@ def _sum(rows: Sequence[TableRow]) -> TableRow:
         flops_share=sum(row.flops_share for row in rows),
         backward_flops=sum(row.backward_flops for row in rows),
         activation_bytes=sum(row.activation_bytes for row in rows),
-        latency=together(row.latency for row in rows),
-        latency_share=together(row.latency_share for row in rows),
-        backward_latency=together(row.backward_latency for row in rows),
+        latency=known_sum(row.latency for row in rows),
+        latency_share=known_sum(row.latency_share for row in rows),
+        backward_latency=known_sum(row.backward_latency for row in rows),
         output_shapes=(),
         mark="",
         hidden=0,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..analysis.tables import mark, modules
-from ..records import Shape
+from ..analysis.tables import mark, with_depths
+from ..records import OUTSIDE, Shape
 from ..tree import Node, Profile
 from .deepspeed_lines import doubts
 
@@ -16,12 +16,17 @@ NO_TIME = "Latency was not measured: the latencies above are 0."
 def render(profile: Profile, *, depth: int | None = None) -> str:
     """One line a module, submodules indented by eight spaces."""
     whole = profile.root.latency or 0.0
-    lines = _lines(profile.root, "model", whole, 0, depth)
+    rows = [
+        (node, level)
+        for node, level, _ in with_depths(profile.root)
+        if node.path != OUTSIDE and (depth is None or level <= depth)
+    ]
+    lines = [INDENT * level + _line(node, node.name if level else "model", whole) for node, level in rows]
     lines += [] if whole else [NO_TIME]
     return "\n".join([*lines, *doubts(profile)]) + "\n"
 
 
-def _lines(node: Node, name: str, whole: float, level: int, depth: int | None) -> list[str]:
+def _line(node: Node, name: str, whole: float) -> str:
     time = node.latency or 0.0
     parts = [
         f"({name}): {node.kind}",
@@ -31,11 +36,7 @@ def _lines(node: Node, name: str, whole: float, level: int, depth: int | None) -
         f"input shape {_shapes(node.input_shapes)}",
         f"output shape {_shapes(node.output_shapes)}",
     ]
-    lines = [INDENT * level + ", ".join([*parts, *([mark(node)] if mark(node) else [])])]
-    if depth is None or level < depth:
-        for child in modules(node.children):
-            lines += _lines(child, child.name, whole, level + 1, depth)
-    return lines
+    return ", ".join([*parts, *([mark(node)] if mark(node) else [])])
 
 
 def _shapes(shapes: Sequence[Shape]) -> str:

@@ -1,0 +1,128 @@
+"""How the fields of several nodes become those of one row: each field of `Node` has one rule, and it stands here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from ..records import BACKWARD, FORWARD, Parameter
+from ..tree import Node, OpRow, Phases
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Group(Node):
+    """A row that stands for more than one module; its figures are their sums."""
+
+    times: int = 1
+    """Like modules drawn as one."""
+    hidden: int = 0
+    """Submodules that are not drawn."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What becomes of one field."""
+
+    merge: Callable[[Sequence[Any]], Any]
+    """The values of several modules as the value of one row."""
+    own: bool = False
+    """The value leaves submodules out, so a row that hides its submodules merges theirs into its own."""
+    phase: str = ""
+    """The phase that the value was measured in; it goes when that phase is left out."""
+
+
+def known_sum(values: Iterable[float | None]) -> float | None:
+    """The sum of the known values; None where none is known."""
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None
+
+
+def merged_ops(rows: Iterable[OpRow]) -> tuple[OpRow, ...]:
+    """Op rows of several modules as those of one."""
+    found: dict[tuple[str, str, str, str], OpRow] = {}
+    for row in rows:
+        key = (row.op, row.phase, row.status, row.dtype)
+        seen = found.get(key)
+        if seen is None:
+            found[key] = row
+        else:
+            shapes = tuple(dict.fromkeys(seen.shapes + row.shapes))
+            found[key] = replace(seen, calls=seen.calls + row.calls, cost=seen.cost + row.cost, shapes=shapes)
+    return tuple(found.values())
+
+
+def _phases(values: Sequence[Phases]) -> Phases:
+    return sum(values, start=Phases())
+
+
+def _distinct(values: Sequence[tuple[Parameter, ...]]) -> tuple[Parameter, ...]:
+    """Each tensor once, also where several modules share it."""
+    return tuple({parameter.key: parameter for held in values for parameter in held}.values())
+
+
+def _ops(values: Sequence[tuple[OpRow, ...]]) -> tuple[OpRow, ...]:
+    return merged_ops(row for rows in values for row in rows)
+
+
+def _if_alike(values: Sequence[Any]) -> Any:
+    """The value that all have, else an empty one."""
+    first = values[0]
+    return first if all(value == first for value in values) else type(first)()
+
+
+RULES: Mapping[str, Rule] = {
+    "own": Rule(_phases, own=True),
+    "parameters": Rule(_distinct, own=True),
+    "calls": Rule(sum),
+    "input_shapes": Rule(_if_alike),
+    "output_shapes": Rule(_if_alike),
+    "input_bytes": Rule(sum),
+    "output_bytes": Rule(sum),
+    "latency": Rule(known_sum, phase=FORWARD),
+    "backward_latency": Rule(known_sum, phase=BACKWARD),
+    "host_latency": Rule(known_sum, phase=FORWARD),
+    "stream_latency": Rule(known_sum, phase=FORWARD),
+    "own_activation_bytes": Rule(sum, own=True),
+    "allocated_bytes": Rule(known_sum),
+    "own_peak_bytes": Rule(sum, own=True),
+    "ops": Rule(_ops, own=True),
+    "extra_repr": Rule(_if_alike),
+    "ignored": Rule(all),
+}
+"""The rule of every field that is not the node's place in the tree."""
+PLACE = ("path", "name", "kind", "children")
+"""The fields that say where a node stands and what it is: whoever merges gives them."""
+
+
+def merged(
+    nodes: Sequence[Node], *, path: str, name: str, kind: str, children: tuple[Node, ...] = (), **group: Any
+) -> Group:
+    """Several modules as one row, whose figures are theirs together; `group` holds the fields of `Group`."""
+    values: dict[str, Any] = {
+        field: rule.merge([getattr(node, field) for node in nodes]) for field, rule in RULES.items()
+    }
+    return Group(path=path, name=name, kind=kind, children=children, **values, **group)
+
+
+def closed(node: Node) -> Node:
+    """The same module without its submodules, whose figures it now calls its own."""
+    if not node.children:
+        return node
+    subtree = list(node.walk())
+    gathered: dict[str, Any] = {
+        field: rule.merge([getattr(each, field) for each in subtree]) for field, rule in RULES.items() if rule.own
+    }
+    calls = node.calls or int(node.called)
+    return _as_group(node, children=(), calls=calls, hidden=len(subtree) - 1, **gathered)
+
+
+def without_phases(node: Node, left_out: Sequence[str], children: tuple[Node, ...]) -> Node:
+    """The node with new children and without the times that were measured in the phases left out."""
+    gone: dict[str, Any] = {field: None for field, rule in RULES.items() if rule.phase in left_out}
+    return replace(node, children=children, **gone)
+
+
+def _as_group(node: Node, **changes: Any) -> Group:
+    kept = {field.name: getattr(node, field.name) for field in fields(node)}
+    return Group(**(kept | changes))
