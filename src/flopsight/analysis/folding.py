@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 
@@ -28,6 +28,13 @@ def fold(root: Node) -> Node:
         return [_stacked(run, node.path) if len(run) > 1 else run[0] for run in runs]
 
     return build_up(root, rows, lambda node, children: replace(node, children=children))
+
+
+def alike(root: Node) -> Iterator[list[Node]]:
+    """Every run of siblings that `fold` would draw as one, at every depth of the tree as it is."""
+    likeness = _Likeness()
+    for node in root.walk():
+        yield from (run for run in _runs(node.children, likeness) if len(run) > 1)
 
 
 def shortened(root: Node, depth: int | None, max_rows: int | None, *, full: bool = False) -> Node:

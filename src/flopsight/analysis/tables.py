@@ -54,7 +54,7 @@ def tree_rows(root: Node) -> list[TableRow]:
 def own_rows(root: Node, sort: str = "flops") -> list[TableRow]:
     """The modules that do something themselves, heaviest first, with their own figures: the column adds up."""
     rows = [
-        _row(node, depth, parent, root, node.own, _own_params(node), node.own_activation_bytes, _own_latencies(node))
+        _row(node, depth, parent, root, node.own, _own_params(node), node.own_activation_bytes, own_latencies(node))
         for node, depth, parent in with_depths(root)
     ]
     rows = [
@@ -192,7 +192,7 @@ def _latencies(node: Node) -> Times:
     return node.latency, node.backward_latency
 
 
-def _own_latencies(node: Node) -> Times:
+def own_latencies(node: Node) -> Times:
     """Never below zero, though clocks are not exact."""
     below = zip(*map(_latencies, node.children), strict=True) if node.children else ((), ())
     forward, backward = (

@@ -1,21 +1,17 @@
-"""A profile as one HTML file that needs nothing beside it: summary, collapsible module tree, ops, coverage, caveats."""
+"""The report page for readers without JavaScript: plain HTML, the same figures as the tree view."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from html import escape
-from pathlib import Path
-from typing import Any
 
-from .. import units
-from ..analysis.folding import fold
-from ..analysis.passes import to_depth
-from ..analysis.tables import OpTotal, TableRow, op_totals, tree_rows
-from ..tree import Profile
-from .columns import figures
-from .page import Column
-from .summary import caveats, coverage_lines, title, totals
-from .tree import label
+from ... import units
+from ...analysis.tables import OpTotal, TableRow, op_totals, tree_rows
+from ...tree import Node, Profile
+from ..columns import figures
+from ..page import Column
+from ..summary import caveats, coverage_lines, title, totals
+from ..tree import label
 
 OPEN_DEPTH = 3
 """Modules above this depth are open when the page loads."""
@@ -53,31 +49,19 @@ td:first-child, th:first-child { text-align: left; } .warn { color: var(--warn);
 """
 
 
-def write(profile: Profile, path: Path, **options: Any) -> Path:
-    """Write the page with the options of `render`; makes the directory where it is missing."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(render(profile, **options), encoding="utf-8")
-    return path
-
-
-def render(profile: Profile, *, depth: int | None = None, full: bool = False) -> str:
-    """The page as text: modules down to `depth`; `full` draws every block of a stack by itself."""
-    root = to_depth(depth)(profile.root)
-    name = escape(title(profile))
+def static_body(profile: Profile, root: Node) -> str:
+    """The page's body without script: summary, collapsible module tree, operators, coverage, caveats."""
     return "\n".join(
         (
-            f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{name}</title>',
-            f'<meta name="viewport" content="width=device-width"><style>{STYLE}</style></head><body>',
-            f"<h1>{name}</h1>",
+            f"<h1>{escape(title(profile))}</h1>",
             _cards(profile),
             "<h2>Modules</h2>",
-            _tree(tree_rows(root if full else fold(root)), trained=profile.trained),
+            _tree(tree_rows(root), trained=profile.trained),
             *_ops(op_totals(profile.root)),
             "<h2>Coverage</h2>",
             _lines(coverage_lines(profile), "soft" if profile.coverage.complete else "warn"),
             *(["<h2>Caveats</h2>", _lines(caveats(profile), "warn")] if caveats(profile) else []),
-            _made(profile),
-            "</body></html>\n",
+            f'<p class="soft">{escape(made_text(profile))}</p>',
         )
     )
 
@@ -146,12 +130,12 @@ def _lines(lines: tuple[str, ...], kind: str) -> str:
     return "".join(f'<p class="{kind}">{escape(line)}</p>' for line in lines)
 
 
-def _made(profile: Profile) -> str:
+def made_text(profile: Profile) -> str:
+    """With what and when the profile was made."""
     env = profile.environment
     parts = (
         f"flopsight {env.flopsight}" if env.flopsight else "",
         f"Python {env.python}" if env.python else "",
         env.made,
     )
-    said = ", ".join(part for part in parts if part)
-    return f'<p class="soft">{escape(said)}</p>' if said else ""
+    return ", ".join(part for part in parts if part)

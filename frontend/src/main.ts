@@ -1,0 +1,109 @@
+// The page: the headline, then tabs for what the profile holds.
+import { Details } from "./details";
+import { el } from "./dom";
+import { download } from "./export";
+import { findingsView } from "./findings";
+import { gridView } from "./grid";
+import { Icicle } from "./icicle";
+import { memoryView } from "./memory";
+import { readReport } from "./payload";
+import { rooflineView } from "./roofline";
+import { Store } from "./state";
+import { TreeTable } from "./table";
+import { timelineView } from "./timeline";
+import { Tree } from "./tree";
+import type { Report } from "./types";
+
+interface Tab { id: string; label: string; make: () => HTMLElement }
+
+function head(report: Report): HTMLElement {
+  const flip = el("button", { type: "button", class: "flip", title: "Light or dark", "aria-label": "Switch between light and dark", onclick: () => {
+    document.documentElement.toggleAttribute("data-flipped");
+    window.dispatchEvent(new Event("resize"));
+  } }, "◐");
+  const save = el("button", { type: "button", onclick: () => download("report.json", JSON.stringify(report), "application/json") }, "Download data");
+  const cards = el("div", { class: "cards" });
+  for (const group of report.cards) {
+    const list = el("dl", { class: "card" });
+    for (const [name, text] of group) list.append(el("div", {}, el("dt", {}, name), el("dd", {}, text)));
+    cards.append(list);
+  }
+  return el("header", {},
+    el("div", { class: "top" }, el("h1", {}, report.title), save, flip),
+    report.verdict ? el("p", { class: "verdict" }, report.verdict) : null,
+    cards,
+    report.coverage.complete ? null : el("div", { class: "warn", role: "note" }, ...report.coverage.lines.map((line) => el("p", {}, line))),
+    report.caveats.length ? el("details", { class: "caveats", open: report.caveats.length < 4 },
+      el("summary", {}, `${report.caveats.length} note${report.caveats.length === 1 ? "" : "s"} on these numbers`),
+      el("ul", {}, ...report.caveats.map(({ text, touches }) => el("li", {}, touches ? el("b", {}, `${touches}: `) : null, text)))) : null,
+  );
+}
+
+function tabs(report: Report, tree: Tree | null, store: Store): Tab[] {
+  const found: (Tab | null | false)[] = [
+    report.diff && { id: "diff", label: "What changed", make: () => el("div", {}, ...report.diff!.map((grid) => gridView(grid, store))) },
+    tree && { id: "modules", label: "Modules", make: () => {
+      const [icicle, table, details] = [new Icicle(tree, store), new TreeTable(tree, store), new Details(tree, store)];
+      return el("div", { class: "modules" }, icicle.element, el("div", { class: "beside" }, table.element, details.element));
+    } },
+    report.findings && { id: "findings", label: "Findings", make: () => findingsView(report.findings!, tree, store) },
+    report.roofline && tree && { id: "roofline", label: "Roofline", make: () => rooflineView(report.roofline!, tree, store) },
+    report.operators && { id: "operators", label: "Operators", make: () => gridView(report.operators!, store) },
+    report.memory && { id: "memory", label: "Memory", make: () => memoryView(report.memory!, store) },
+    report.timeline && { id: "timeline", label: "Timeline", make: () => timelineView(report.timeline!) },
+    report.ranks && { id: "ranks", label: "Ranks", make: () => el("div", {}, ...report.ranks!.map((grid) => gridView(grid, store))) },
+  ];
+  return found.filter((tab): tab is Tab => Boolean(tab));
+}
+
+function strip(all: Tab[], store: Store): HTMLElement {
+  const made = new Map<string, HTMLElement>();
+  const panel = el("main", { role: "tabpanel", id: "panel", tabindex: "-1" });
+  const buttons = all.map((tab) => el("button", { type: "button", role: "tab", id: `tab-${tab.id}`, "aria-controls": "panel", onclick: () => store.set({ tab: tab.id }) }, tab.label));
+  const bar = el("div", { role: "tablist", class: "tabs", "aria-label": "Views" }, ...buttons);
+  const show = () => {
+    const chosen = all.find((tab) => tab.id === store.state.tab) ?? all[0];
+    if (!chosen) return;
+    if (!made.has(chosen.id)) made.set(chosen.id, chosen.make());
+    buttons.forEach((button, i) => {
+      const on = all[i] === chosen;
+      button.setAttribute("aria-selected", String(on));
+      button.tabIndex = on ? 0 : -1;
+    });
+    panel.setAttribute("aria-labelledby", `tab-${chosen.id}`);
+    const view = made.get(chosen.id)!;
+    if (panel.firstChild !== view) panel.replaceChildren(view);
+  };
+  bar.addEventListener("keydown", (event) => {
+    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    if (!step) return;
+    event.preventDefault();
+    const at = all.findIndex((tab) => tab.id === store.state.tab);
+    const next = (Math.max(0, at) + step + all.length) % all.length;
+    store.set({ tab: all[next]!.id });
+    buttons[next]!.focus();
+  });
+  store.on((_, changed) => {
+    if (changed.has("tab")) show();
+  });
+  show();
+  return el("div", {}, bar, panel);
+}
+
+async function start(): Promise<void> {
+  const app = document.getElementById("app")!;
+  const report = await readReport();
+  const tree = report.modules ? new Tree(report.modules) : null;
+  const store = new Store((index) => tree?.path(index) ?? "", (path) => tree?.find(path) ?? -1);
+  const all = tabs(report, tree, store);
+  if (!all.some((tab) => tab.id === store.state.tab) && all[0]) store.state.tab = all[0].id;
+  else if (report.diff && !location.hash.includes("tab=")) store.state.tab = "diff";
+  app.replaceChildren(head(report), strip(all, store), el("footer", { class: "soft" }, report.made));
+  document.documentElement.dataset["ready"] = "yes";
+}
+
+start().catch((problem: unknown) => {
+  const app = document.getElementById("app")!;
+  app.replaceChildren(el("p", { class: "warn" }, `The page could not be drawn: ${String(problem)}. The file's data is still in it; open the .json with flopsight show.`));
+  throw problem;
+});

@@ -1,0 +1,266 @@
+"""The data of the report page: finished columns and tables, so that the page draws and does not compute."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .. import caveats as doubts
+from .. import units
+from ..records import Shape
+from ..tree import Node, Profile
+from .folding import alike
+from .tables import mark, op_totals, own_latencies
+
+Value = float | int | None
+MOST_OP_ROWS = 40_000
+"""Operator rows by module up to which the page holds them; a larger profile shows operators of the whole only."""
+ON_TIMES = (
+    doubts.BusyMachine, doubts.CompiledWhole, doubts.CountedLive, doubts.Distorted, doubts.HeldBack, doubts.HostTimes,
+    doubts.NotSplit, doubts.PaceChanged, doubts.UnplacedKernels, doubts.Window,
+)  # fmt: skip
+ON_COUNTS = (
+    doubts.Assumed, doubts.CountedEager, doubts.CutOff, doubts.DirectForward, doubts.NoTwin, doubts.OtherThreads,
+    doubts.Scripted, doubts.ShapesChanged, doubts.TwinWithoutAutocast,
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A figure that every module has: how it is called, and how it is read from a node."""
+
+    id: str
+    label: str
+    unit: str
+    """How the page writes it: count, bytes, seconds, rate, intensity or share."""
+    about: str
+    total: Callable[[Node], Value]
+    own: Callable[[Node], Value] | None = None
+    adds: bool = True
+    """Whether children add up to their parent, so that areas can show it."""
+    shown: bool = True
+    """Whether the table has it as a column from the beginning."""
+
+
+METRICS = (
+    Metric("latency", "time", "seconds", "Forward time, submodules included", lambda n: n.latency,
+           lambda n: own_latencies(n)[0]),
+    Metric("backward_latency", "backward time", "seconds", "Time of the module's backward",
+           lambda n: n.backward_latency, lambda n: own_latencies(n)[1]),
+    Metric("flops", "FLOPs", "count", "Forward floating-point operations", lambda n: n.flops, lambda n: n.own.flops),
+    Metric("backward_flops", "backward FLOPs", "count", "Floating-point operations of backward as autograd ran it",
+           lambda n: n.backward.flops, lambda n: n.own.backward.flops),
+    Metric("recompute_flops", "recompute FLOPs", "count", "Forward work that checkpointing did again",
+           lambda n: n.recompute.flops, lambda n: n.own.recompute.flops),
+    Metric("optimizer_flops", "optimizer FLOPs", "count", "Work of the optimizer on the module's parameters",
+           lambda n: n.optimizer.flops, lambda n: n.own.optimizer.flops, shown=False),
+    Metric("macs", "MACs", "count", "Forward multiply-accumulates of matrix work", lambda n: n.macs,
+           lambda n: n.own.macs, shown=False),
+    Metric("params", "params", "count", "Elements of distinct parameter tensors", lambda n: n.params,
+           lambda n: sum({p.key: p.numel for p in n.parameters}.values())),
+    Metric("bytes", "bytes moved", "bytes", "Bytes that the forward's operators read and write, unfused",
+           lambda n: n.forward.bytes, lambda n: n.own.bytes, shown=False),
+    Metric("activation_bytes", "saved", "bytes", "Bytes saved for backward, each storage once",
+           lambda n: n.activation_bytes, lambda n: n.own_activation_bytes),
+    Metric("peak_bytes", "at the peak", "bytes", "Bytes alive at the step's peak that the module's operators made",
+           lambda n: n.peak_bytes, lambda n: n.own_peak_bytes, shown=False),
+    Metric("param_bytes", "param bytes", "bytes", "Bytes of the parameters", lambda n: n.param_bytes, shown=False),
+    Metric("grad_bytes", "gradient bytes", "bytes", "Bytes of the gradients", lambda n: n.grad_bytes, shown=False),
+    Metric("optimizer_bytes", "optimizer bytes", "bytes", "Bytes that the optimizer keeps", lambda n: n.optimizer_bytes,
+           shown=False),
+    Metric("idle", "idle", "seconds", "Time between the module's kernels on the device", lambda n: n.idle, adds=False,
+           shown=False),
+    Metric("rate", "FLOP/s", "rate", "Forward FLOPs over the module's time", lambda n: n.flops_per_second, adds=False,
+           shown=False),
+)  # fmt: skip
+"""What the page can show of a module, in the order of its columns."""
+
+
+class Words:
+    """Texts that repeat, kept once and named by number."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+        self._numbers: dict[str, int] = {}
+
+    def number(self, text: str) -> int:
+        """The number of a text, a new one if it was not there."""
+        number = self._numbers.get(text)
+        if number is None:
+            number = self._numbers[text] = len(self.texts)
+            self.texts.append(text)
+        return number
+
+
+def report(profile: Profile, extra: Iterable[Metric] = (), *, folded: bool = True) -> dict[str, Any]:
+    """Everything that the page draws of one profile; `extra` metrics follow our own, `folded` runs of blocks are one row."""
+    nodes = list(profile.walk())
+    return {
+        "modules": modules(nodes, (*METRICS, *extra), folded=folded),
+        "operators": operators(profile),
+        "memory": memory(profile, nodes),
+        "timeline": timeline(profile),
+        "caveats": [{"text": str(doubt), "touches": touches(doubt)} for doubt in profile.caveats],
+    }
+
+
+def modules(nodes: Sequence[Node], metrics: Iterable[Metric], *, folded: bool = True) -> dict[str, Any]:
+    """The module tree as columns."""
+    words = Words()
+    words.number("")
+    place = {id(node): number for number, node in enumerate(nodes)}
+    parent = [-1] * len(nodes)
+    for number, node in enumerate(nodes):
+        for child in node.children:
+            parent[place[id(child)]] = number
+    return {
+        "name": [node.name for node in nodes],
+        "path": [node.path for node in nodes],
+        "kind": [words.number(node.kind) for node in nodes],
+        "input": [words.number(_shapes(node.input_shapes)) for node in nodes],
+        "output": [words.number(_shapes(node.output_shapes)) for node in nodes],
+        "extra": [words.number(node.extra_repr) for node in nodes],
+        "mark": [words.number(mark(node)) for node in nodes],
+        "bound": [0 for _ in nodes],
+        "parent": parent,
+        "calls": [node.calls for node in nodes],
+        "alike": [[place[id(node)] for node in run] for run in alike(nodes[0])] if folded else [],
+        "metrics": [column for metric in metrics if (column := _column(metric, nodes)) is not None],
+        "ops": _ops(nodes, words),
+        "words": words.texts,
+    }
+
+
+def _column(metric: Metric, nodes: Sequence[Node]) -> dict[str, Any] | None:
+    """A metric with its values; None where no module has one."""
+    total = [metric.total(node) for node in nodes]
+    if not any(total):
+        return None
+    about = {"id": metric.id, "label": metric.label, "unit": metric.unit, "about": metric.about}
+    column: dict[str, Any] = {**about, "adds": metric.adds, "shown": metric.shown, "total": total}
+    if metric.own is not None:
+        column["own"] = [metric.own(node) for node in nodes]
+    return column
+
+
+def _ops(nodes: Sequence[Node], words: Words) -> dict[str, list[list[int]]]:
+    if sum(len(node.ops) for node in nodes) > MOST_OP_ROWS:
+        return {}
+    return {
+        str(number): [
+            [words.number(row.op), words.number(row.phase), row.calls, row.cost.flops, row.cost.bytes, words.number(row.status), words.number(row.dtype)]
+            for row in node.ops
+        ]
+        for number, node in enumerate(nodes)
+        if node.ops
+    }  # fmt: skip
+
+
+def operators(profile: Profile) -> dict[str, Any] | None:
+    """Every operator by phase, over the whole profile."""
+    totals = op_totals(profile.root)
+    if not totals:
+        return None
+    columns = [
+        ("operator", "text"), ("phase", "text"), ("calls", "count"), ("MACs", "count"), ("FLOPs", "count"),
+        ("bytes", "bytes"), ("FLOPs per byte", "intensity"), ("status", "text"),
+    ]  # fmt: skip
+    rows = [
+        [one.op, one.phase, one.calls, one.cost.macs, one.cost.flops, one.cost.bytes,
+         one.cost.flops / one.cost.bytes if one.cost.bytes else None, one.status]
+        for one in totals
+    ]  # fmt: skip
+    return grid("Operators", columns, rows)
+
+
+def memory(profile: Profile, nodes: Sequence[Node]) -> dict[str, Any] | None:
+    """What was alive at the peak by kind, and the modules that saved or held most; None where nothing is known."""
+    held = [
+        (number, node) for number, node in enumerate(nodes) if node.own_activation_bytes or node.own_peak_bytes
+    ]  # fmt: skip
+    if profile.peak_bytes is None and not held:
+        return None
+    held.sort(key=lambda pair: -(pair[1].own_activation_bytes + pair[1].own_peak_bytes))
+    columns = [("module", "text"), ("class", "text"), ("saved by itself", "bytes"), ("at the peak", "bytes")]
+    rows = [[node.path or node.kind, node.kind, node.own_activation_bytes, node.own_peak_bytes] for _, node in held]
+    return {
+        "peak": profile.peak_bytes,
+        "kinds": sorted(profile.at_peak.items(), key=lambda pair: -pair[1]),
+        "curve": None,
+        "grid": grid("Modules that hold memory", columns, rows, [number for number, _ in held]) if held else None,
+    }
+
+
+def timeline(profile: Profile) -> list[dict[str, Any]] | None:
+    """The traced run as spans in lanes."""
+    if not profile.timeline:
+        return None
+    return [
+        {
+            "name": span.name,
+            "kind": span.kind,
+            "begin": span.begin,
+            "end": span.end,
+            "lane": f"{span.kind == 'kernel'}{span.lane}",
+        }
+        for span in profile.timeline
+    ]
+
+
+def touches(doubt: doubts.Caveat) -> str:
+    """Which numbers a caveat is about, in a word."""
+    if isinstance(doubt, ON_TIMES):
+        return "time"
+    return "counts" if isinstance(doubt, ON_COUNTS) else ""
+
+
+def grid(
+    title: str,
+    columns: Iterable[tuple[str, str]],
+    rows: Sequence[Sequence[Any]],
+    about_modules: Sequence[int] | None = None,
+    about: str = "",
+) -> dict[str, Any]:
+    """A table of the page: titles with their units, rows, and for each row the module that it leads to."""
+    page: dict[str, Any] = {
+        "title": title,
+        "columns": [{"label": label, "unit": unit} for label, unit in columns],
+        "rows": [list(row) for row in rows],
+    }
+    if about:
+        page["about"] = about
+    if about_modules is not None:
+        page["modules"] = list(about_modules)
+    return page
+
+
+def verdict(profile: Profile) -> str:
+    """Where most of the time goes, or most of the work where nothing was timed, in one line."""
+    timed = bool(profile.root.latency)
+    size: Callable[[Node], float] = (lambda n: n.latency or 0.0) if timed else (lambda n: n.total.total.flops)
+    whole = size(profile.root)
+    shares = {name: part / whole for name, part in _by_name(profile.root, size).items()} if whole else {}
+    telling = {name: share for name, share in shares.items() if 0.2 <= share <= 0.9}
+    if not telling:
+        return ""
+    name = max(telling, key=lambda one: telling[one])
+    return f"{telling[name]:.0%} of the {'time' if timed else 'FLOPs'} in {name}"
+
+
+def _by_name(root: Node, size: Callable[[Node], float]) -> Mapping[str, float]:
+    """Sizes by a module's last name, numbers left out; a module inside one of the same name counts once."""
+    found: dict[str, float] = {}
+    stack: list[tuple[Node, frozenset[str]]] = [(child, frozenset()) for child in root.children]
+    while stack:
+        node, above = stack.pop()
+        named = not node.name.isdigit() and node.name not in above
+        if named:
+            found[node.name] = found.get(node.name, 0.0) + size(node)
+        inside = above | {node.name} if named else above
+        stack.extend((child, inside) for child in node.children)
+    return found
+
+
+def _shapes(shapes: Sequence[Shape]) -> str:
+    return ", ".join(map(units.shape, shapes))

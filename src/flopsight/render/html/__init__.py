@@ -1,0 +1,84 @@
+"""A profile as one HTML file that needs nothing beside it: the report page, with a static tree for readers without script."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cache
+from html import escape
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from ...analysis.folding import shortened
+from ...analysis.passes import to_depth
+from ...analysis.report import report, verdict
+from ...tree import Profile
+from ..summary import coverage_lines, title, totals
+from .static import STYLE, made_text, static_body
+
+INLINE = 1 << 20
+"""Characters of JSON up to which the page holds it as it is; more is compressed."""
+POLICY = (
+    '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; style-src \'unsafe-inline\'; '
+    "script-src 'unsafe-inline'; img-src data: blob:\">"
+)
+"""The page may not load or send anything."""
+STATIC_ROWS = 2000
+"""Rows of the tree that a reader without JavaScript sees at most."""
+
+
+def write(profile: Profile, path: Path, **options: Any) -> Path:
+    """Write the page with the options of `render`; makes the directory where it is missing."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(render(profile, **options), encoding="utf-8")
+    return path
+
+
+def render(profile: Profile, *, depth: int | None = None, full: bool = False) -> str:
+    """The page of one profile: modules down to `depth`; `full` draws every block of a stack by itself."""
+    shown = profile if depth is None else replace(profile, root=to_depth(depth)(profile.root))
+    name = title(profile)
+    data = {
+        "title": name,
+        "made": made_text(profile),
+        "verdict": verdict(profile),
+        "cards": totals(profile),
+        "coverage": {"complete": profile.coverage.complete, "lines": coverage_lines(profile)},
+        **report(shown, folded=not full),
+    }
+    return page(name, data, static_body(profile, shortened(shown.root, None, STATIC_ROWS, full=full)))
+
+
+def page(name: str, data: Mapping[str, Any], static: str) -> str:
+    """The file: styles, a static body for readers without script, the data, and the script that draws it."""
+    return "\n".join(
+        (
+            f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(name)}</title>',
+            '<meta name="viewport" content="width=device-width, initial-scale=1">',
+            POLICY,
+            f"<style>{_asset('report.css')}</style></head><body>",
+            f'<div id="app"></div><noscript><style>{STYLE}</style>{static}</noscript>',
+            _embedded(data),
+            f"<script>{_asset('report.js')}</script>",
+            "</body></html>\n",
+        )
+    )
+
+
+def _embedded(data: Mapping[str, Any]) -> str:
+    """The data as a script element that no text in it can end."""
+    text = json.dumps(data, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+    if len(text) <= INLINE:
+        safe = text.replace("<", "\\u003c")
+        return f'<script type="application/json" id="report-data">{safe}</script>'
+    packed = base64.b64encode(gzip.compress(text.encode(), 6, mtime=0)).decode()
+    return f'<script type="application/octet-stream" id="report-data" data-encoding="gzip">{packed}</script>'
+
+
+@cache
+def _asset(name: str) -> str:
+    return files(__package__).joinpath(name).read_text(encoding="utf-8")
