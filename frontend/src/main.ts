@@ -25,7 +25,7 @@ function head(report: Report): HTMLElement {
   const cards = el("div", { class: "cards" });
   for (const group of report.cards) {
     const list = el("dl", { class: "card" });
-    for (const [name, text] of group) list.append(el("div", {}, el("dt", {}, name), el("dd", {}, text)));
+    for (const [name, text, note] of group) list.append(el("div", {}, el("dt", {}, name), el("dd", {}, text, note ? el("small", {}, note) : null)));
     cards.append(list);
   }
   return el("header", {},
@@ -40,7 +40,7 @@ function head(report: Report): HTMLElement {
 }
 
 function tabs(report: Report, tree: Tree | null, store: Store): Tab[] {
-  const found: (Tab | null | false)[] = [
+  const found: (Tab | null | undefined | false)[] = [
     report.diff && { id: "diff", label: "What changed", make: () => el("div", {}, ...report.diff!.map((grid) => gridView(grid, store))) },
     tree && { id: "modules", label: "Modules", make: () => {
       const [icicle, table, details] = [new Icicle(tree, store), new TreeTable(tree, store), new Details(tree, store)];

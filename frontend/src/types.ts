@@ -78,7 +78,8 @@ export interface Report {
   title: string;
   made: string;
   verdict: string;
-  cards: [string, string][][];
+  /** Groups of a label, its value, and what the value is made of. */
+  cards: [string, string, string][][];
   caveats: { text: string; touches: string }[];
   coverage: { complete: boolean; lines: string[] };
   modules: Modules | null;

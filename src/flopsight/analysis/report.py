@@ -16,6 +16,8 @@ from .tables import mark, op_totals, own_latencies
 Value = float | int | None
 MOST_OP_ROWS = 40_000
 """Operator rows by module up to which the page holds them; a larger profile shows operators of the whole only."""
+CONTAINERS = ("ModuleList", "ModuleDict", "Sequential")
+"""Classes that only hold other modules: to name one says little."""
 ON_TIMES = (
     doubts.BusyMachine, doubts.CompiledWhole, doubts.CountedLive, doubts.Distorted, doubts.HeldBack, doubts.HostTimes,
     doubts.NotSplit, doubts.PaceChanged, doubts.UnplacedKernels, doubts.Window,
@@ -254,7 +256,7 @@ def _by_name(root: Node, size: Callable[[Node], float]) -> Mapping[str, float]:
     stack: list[tuple[Node, frozenset[str]]] = [(child, frozenset()) for child in root.children]
     while stack:
         node, above = stack.pop()
-        named = not node.name.isdigit() and node.name not in above
+        named = not node.name.isdigit() and node.name not in above and node.kind not in CONTAINERS
         if named:
             found[node.name] = found.get(node.name, 0.0) + size(node)
         inside = above | {node.name} if named else above

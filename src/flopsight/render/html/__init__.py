@@ -13,17 +13,19 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from ... import units
 from ...analysis.folding import shortened
 from ...analysis.passes import to_depth
 from ...analysis.report import report, verdict
+from ...analysis.summary_facts import facts
 from ...tree import Profile
-from ..summary import coverage_lines, title, totals
+from ..summary import coverage_lines, title
 from .static import STYLE, made_text, static_body
 
 INLINE = 1 << 20
 """Characters of JSON up to which the page holds it as it is; more is compressed."""
 POLICY = (
-    '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; style-src \'unsafe-inline\'; '
+    "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; "
     "script-src 'unsafe-inline'; img-src data: blob:\">"
 )
 """The page may not load or send anything."""
@@ -46,7 +48,9 @@ def render(profile: Profile, *, depth: int | None = None, full: bool = False) ->
         "title": name,
         "made": made_text(profile),
         "verdict": verdict(profile),
-        "cards": totals(profile),
+        "cards": [
+            [[fact.label, units.say(fact.value, fact.unit), fact.note] for fact in group] for group in facts(profile)
+        ],
         "coverage": {"complete": profile.coverage.complete, "lines": coverage_lines(profile)},
         **report(shown, folded=not full),
     }

@@ -1,0 +1,122 @@
+"""The data of the report page: columns that add up, modules that know their parent, runs of identical blocks."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from profiles import lenet, module, oddities, rooted, stack
+from random_trees import trees
+
+from flopsight.analysis.report import METRICS, report, verdict
+from flopsight.caveats import Assumed, BusyMachine, Note
+from flopsight.costs import Cost, OpRow
+from flopsight.records import Span
+from flopsight.tree import Profile
+
+
+def column(page, name):
+    return next(metric for metric in page["modules"]["metrics"] if metric["id"] == name)
+
+
+@given(trees)
+@settings(max_examples=40, deadline=None)
+def test_what_modules_did_themselves_adds_up_to_the_whole(root):
+    page = report(Profile(rooted(root)))
+
+    for metric in page["modules"]["metrics"]:
+        if "own" in metric and metric["id"] in {"flops", "backward_flops", "macs", "bytes", "activation_bytes"}:
+            assert sum(metric["own"]) == metric["total"][0], metric["id"]
+
+
+@given(trees)
+@settings(max_examples=40, deadline=None)
+def test_every_module_follows_its_parent_and_bears_its_path(root):
+    modules = report(Profile(rooted(root)))["modules"]
+
+    assert modules["parent"][0] == -1
+    for place, parent in list(enumerate(modules["parent"]))[1:]:
+        assert 0 <= parent < place
+        above = modules["path"][parent]
+        assert modules["path"][place] == (f"{above}." if above else "") + modules["name"][place]
+
+
+def test_identical_blocks_of_a_stack_are_one_run_of_siblings():
+    modules = report(stack())["modules"]
+    runs = [[modules["path"][place] for place in run] for run in modules["alike"]]
+
+    assert max(map(len, runs)) > 1
+    for run in modules["alike"]:
+        assert len({modules["parent"][place] for place in run}) == 1
+        assert len({modules["kind"][place] for place in run}) == 1
+
+
+def test_without_folding_there_are_no_runs():
+    assert report(stack(), folded=False)["modules"]["alike"] == []
+
+
+@pytest.mark.parametrize("make", [lenet, stack, oddities])
+def test_the_data_is_plain_json_without_nan(make):
+    page = report(make())
+
+    assert json.loads(json.dumps(page, allow_nan=False)) == json.loads(json.dumps(page))
+
+
+def test_a_metric_that_no_module_has_is_left_out():
+    page = report(Profile(rooted(module("", "Net", flops=4))))
+
+    ids = {metric["id"] for metric in page["modules"]["metrics"]}
+    assert "flops" in ids
+    assert "latency" not in ids
+    assert len({metric.id for metric in METRICS}) == len(METRICS)
+
+
+def test_operators_carry_their_intensity():
+    root = rooted(
+        replace(module("", "Net", flops=12), ops=(OpRow("aten.add", "forward", 2, Cost(flops=12, bytes=48)),))
+    )
+
+    (row,) = report(Profile(root))["operators"]["rows"]
+    assert row[0] == "aten.add"
+    assert row[6] == 12 / 48
+
+
+def test_memory_names_the_modules_that_hold_most_first():
+    few = replace(module("few", "A"), own_activation_bytes=8)
+    many = replace(module("many", "B"), own_activation_bytes=24, own_peak_bytes=16)
+    page = report(
+        Profile(rooted(module("", "Net", few, many)), peak_bytes=64, at_peak={"inputs": 16, "activations": 48})
+    )
+
+    memory = page["memory"]
+    assert memory["kinds"] == [("activations", 48), ("inputs", 16)]
+    assert [row[0] for row in memory["grid"]["rows"]] == ["many", "few"]
+    assert [page["modules"]["path"][place] for place in memory["grid"]["modules"]] == ["many", "few"]
+
+
+def test_a_timeline_keeps_threads_and_streams_apart():
+    spans = (Span("forward", "module", 0, 10, lane=7), Span("gemm", "kernel", 2, 5, lane=7))
+
+    lanes = [span["lane"] for span in report(Profile(rooted(module("", "Net")), timeline=spans))["timeline"]]
+    assert len(set(lanes)) == 2
+
+
+def test_a_caveat_says_which_numbers_it_is_about():
+    doubts = (BusyMachine(0.4, 3), Assumed("a router's choice"), Note("anything"))
+    page = report(replace(lenet(), caveats=doubts))
+
+    assert [one["touches"] for one in page["caveats"]] == ["time", "counts", ""]
+
+
+def test_the_verdict_names_the_part_with_most_work():
+    block = lambda i: module(str(i), "Block", module("attn", "Attention", flops=30), module("mlp", "MLP", flops=10))
+    root = rooted(
+        module("", "Net", module("layers", "ModuleList", block(0), block(1)), module("head", "Linear", flops=20))
+    )
+
+    # 2 * 30 of 2 * 40 + 20 = 100; a list of blocks does nothing itself
+    assert verdict(Profile(root)) == "60% of the FLOPs in attn"
+
+
+def test_a_model_in_which_nothing_stands_out_has_no_verdict():
+    assert verdict(Profile(rooted(module("", "Net", module("only", "Linear", flops=4))))) == ""
