@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any, Generic, TypeVar, overload
 
+from .comm import CommRow
 from .costs import NO_WORK, Cost, OpRow, Phases
 from .records import Parameter, Shape
 
@@ -75,6 +76,10 @@ class Node:
     own_peak_bytes: int = 0
     """Bytes alive at the peak of the step that ops of this module itself had made."""
     ops: tuple[OpRow, ...] = ()
+    comm: tuple[CommRow, ...] = ()
+    """What this module itself exchanged with other ranks."""
+    setup_comm: tuple[CommRow, ...] = ()
+    """What it exchanged once, to set itself up; not part of the totals."""
     extra_repr: str = ""
     ignored: bool = False
 

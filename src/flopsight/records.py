@@ -163,6 +163,8 @@ class Parameter:
     """Elements of the whole tensor where this process holds a shard of it."""
     state_bytes: int = 0
     """What the optimizer keeps for it."""
+    expert: bool = False
+    """Whether it belongs to an expert that other ranks do not have."""
 
 
 @dataclass(frozen=True, slots=True)

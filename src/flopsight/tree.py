@@ -8,18 +8,20 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .comm import CommRow, merged
 from .costs import FREE, Cost, OpRow, Phases
 from .coverage import NOTHING_RAN, Coverage, UnknownOp
 from .errors import InputError, did_you_mean
 from .node import Node
 from .records import OUTSIDE, Span
 from .timings import NOT_TIMED, Stat, Timing
+from .world import ALONE, Whole, World
 
 if TYPE_CHECKING:
     from .caveats import Caveat
 
 __all__ = [
-    "FREE", "Cost", "Coverage", "Environment", "Node", "OpRow", "Phases", "Profile", "Stat", "Timing", "UnknownOp",
+    "FREE", "CommRow", "Cost", "Coverage", "Environment", "Node", "OpRow", "Phases", "Profile", "Stat", "Timing", "UnknownOp",
     "Whole", "World",
 ]  # fmt: skip
 
@@ -36,26 +38,19 @@ class Environment:
     dtype: str = ""
     threads: int = 0
     made: str = ""
+    job: str = ""
+    """What the launcher calls the job, where several processes run together."""
 
 
-@dataclass(frozen=True)
-class World:
-    """The processes that ran the model together, as this one sees them."""
-
-    size: int = 1
-    rank: int = 0
-    data_parallel: int = 1
-    model_parallel: int = 1
-    sharded: bool = False
-
-
-@dataclass(frozen=True)
-class Whole:
-    """One replica of the model at this rank's batch: model-parallel ranks summed, data-parallel ranks never."""
-
-    params: int = 0
-    macs: int = 0
-    flops: int = 0
+WRAPPED = {
+    "DistributedDataParallel": "module",
+    "DataParallel": "module",
+    "DeepSpeedEngine": "module",
+    "FullyShardedDataParallel": "_fsdp_wrapped_module",
+    "OptimizedModule": "_orig_mod",
+    "CheckpointWrapper": "_checkpoint_wrapped_module",
+}
+"""Wrappers by class, and the name under which each holds the model: it is no part of a module's plain name."""
 
 
 @dataclass(frozen=True)
@@ -85,9 +80,11 @@ class Profile:
     """Dense peak of the device by dtype, in FLOP/s, where the device is known."""
     timeline: tuple[Span, ...] = ()
     """One traced run, where a timeline was asked for."""
-    world: World = World()
-    model_parallel_costs: Whole | None = None
-    ranks: tuple[Profile, ...] = ()
+    world: World = ALONE
+    unsharded: Whole | None = None
+    """The model rebuilt without its parallel wrappers and counted; None where this rank holds all that it knows of."""
+    part: str = ""
+    """Why this rank cannot know the whole model; empty where it can."""
 
     def __getitem__(self, path: str) -> Node:
         """The node with that qualified name; the root is the empty string."""
@@ -96,19 +93,35 @@ class Profile:
                 f"A profile takes the name of a module, like profile['layers.0'], not {type(path).__name__}. "
                 f"profile.walk() goes through all of them."
             )
-        try:
-            return self.nodes[path]
-        except KeyError:
-            raise InputError(f"The profile has no module {path!r}.{did_you_mean(path, self.nodes)}") from None
+        found = self.nodes.get(path) or self.plain_paths.get(path)
+        if found is None:
+            raise InputError(f"The profile has no module {path!r}.{did_you_mean(path, self.nodes)}")
+        return found
 
     def __contains__(self, path: object) -> bool:
-        """Whether there is a node with that qualified name."""
-        return path in self.nodes
+        """Whether there is a node with that qualified name, with or without the names of wrappers around it."""
+        return path in self.nodes or path in self.plain_paths
 
     @cached_property
     def nodes(self) -> Mapping[str, Node]:
         """Every node by qualified name."""
         return {node.path: node for node in self.root.walk()}
+
+    @cached_property
+    def plain_paths(self) -> Mapping[str, Node]:
+        """Every node by its name in the model without wrappers such as DistributedDataParallel.
+
+        A wrapper and what it wraps have the same plain name, which leads to the wrapper.
+        """
+        found: dict[str, Node] = {}
+        todo = [(self.root, "")]
+        while todo:
+            node, plain = todo.pop()
+            found.setdefault(plain, node)
+            for child in reversed(node.children):
+                path = f"{plain}.{child.name}" if plain else child.name
+                todo.append((child, plain if child.name == WRAPPED.get(node.kind) else path))
+        return found
 
     def walk(self) -> Iterator[Node]:
         """Every node, parents first."""
@@ -196,9 +209,32 @@ class Profile:
         return hfu(self)
 
     @property
-    def whole(self) -> Whole:
-        """Parameters and costs of the whole model beside this rank's."""
-        return self.model_parallel_costs or Whole(self.root.whole_params, self.macs, self.flops)
+    def whole(self) -> Whole | None:
+        """The unsharded model at this rank's batch; None where this rank knows only a part of it, which `part` explains."""
+        return None if self.part else self.own_whole
+
+    @property
+    def own_whole(self) -> Whole:
+        """What this rank's part of the model is without the ranks that share its tensors: of a pipeline, one stage."""
+        return self.unsharded or Whole(
+            self.root.whole_params,
+            self.macs,
+            self.flops,
+            self.backward,
+            self.recompute,
+            self.activation_bytes,
+            self.peak_bytes,
+        )
+
+    @cached_property
+    def comm(self) -> tuple[CommRow, ...]:
+        """What this rank exchanged with others, all modules together; set-up traffic is left out."""
+        return merged(row for node in self.walk() for row in node.comm)
+
+    @cached_property
+    def setup_comm(self) -> tuple[CommRow, ...]:
+        """One-time traffic of the first steps."""
+        return merged(row for node in self.walk() for row in node.setup_comm)
 
     def render(self, format: str = "tree", **options: Any) -> str:
         """The profile as text in one of the formats that `flopsight show` knows."""

@@ -145,12 +145,12 @@ def test_utilization_of_the_forward_alone_is_over_the_forwards_time():
     assert only(known, ("backward",)).mfu is None
 
 
-def test_costs_of_the_whole_model_and_of_other_ranks_are_left_out_too():
-    parts = replace(step(), model_parallel_costs=Whole(16, 2 * MACS, 4 * MACS), ranks=(step(),))
+def test_costs_of_the_whole_model_are_left_out_too():
+    done_again = Cost(macs=5)
+    parts = replace(step(), unsharded=Whole(16, 2 * MACS, 4 * MACS, Cost(macs=4 * MACS), done_again))
 
-    assert only(parts, ("backward",)).whole == Whole(16, 0, 0)
+    assert only(parts, ("backward",)).whole == Whole(16, 0, 0, Cost(macs=4 * MACS))
     assert only(parts, ("forward",)).whole == Whole(16, 2 * MACS, 4 * MACS)
-    assert only(parts, ("forward",)).ranks[0].backward == Cost()
 
 
 @given(root=trees, chosen=st.sets(st.sampled_from(PHASES), min_size=1))

@@ -133,7 +133,7 @@ def test_rates_of_several_steps_are_taken_per_step():
 
 
 def test_the_whole_model_is_told_beside_a_ranks_share():
-    profile = replace(lenet(), model_parallel_costs=Whole(params=123_412, macs=853_032_960, flops=1_745_653_760))
+    profile = replace(lenet(), unsharded=Whole(params=123_412, macs=853_032_960, flops=1_745_653_760))
 
     found = said(profile)
 

@@ -13,6 +13,7 @@ SURFACE = {
     "show": ["PROFILE", "--format", "--depth", "--top", "--full", "--width", "--sort", "--output"],
     "diff": ["BEFORE", "AFTER", "--fail-on", "--tolerance", "--format"],
     "check": ["PROFILE", "--budget"],
+    "merge": ["FOLDER", "--output", "--format", "--depth", "--top", "--full", "--width", "--sort"],
     "ops": ["[TARGET]", "--input", "--train", "--meta"],
     "device": ["[DEVICE]", "--peak"],
     "run": ["SCRIPT [ARGS]...", "--module", "--step", "--steps", "--model", "--per", "--config", "--output", "--format"],

@@ -9,9 +9,23 @@ ROOT = Path(flopsight.__file__).parent
 
 FLOORS = (
     ("units", "errors"),
-    ("tree", "node", "coverage", "costs", "timings", "records", "caveats", "store", "config"),
+    (
+        "tree",
+        "node",
+        "coverage",
+        "costs",
+        "timings",
+        "comm",
+        "world",
+        "job",
+        "rank_summary",
+        "records",
+        "caveats",
+        "store",
+        "config",
+    ),
     ("capture", "formulas", "hardware", "zoo", "distributed"),
-    ("analysis", "distributed.merge"),
+    ("analysis", "distributed.merge", "distributed.gather"),
     ("render",),
     ("counting",),
     ("measure", "loop"),
@@ -47,6 +61,10 @@ NO_TORCH = (
     "coverage",
     "costs",
     "timings",
+    "comm",
+    "world",
+    "job",
+    "rank_summary",
     "caveats",
     "store",
     "config",
@@ -135,7 +153,7 @@ def broken_rules(name, found):
 
 
 def _is_door(name, function):
-    return (name == "tree" and function in DOORS) or (name == "analysis.compare" and function == "render")
+    return (name in ("tree", "job") and function in DOORS) or (name == "analysis.compare" and function == "render")
 
 
 def test_every_import_points_down():
@@ -181,7 +199,7 @@ def test_a_room_of_capture_that_imports_a_later_one_is_noticed():
 
 def test_the_doors_of_a_profile_are_exactly_these():
     found = dict(package())["tree"]
-    ground = {"units", "errors", "records", "caveats", "costs", "timings", "node", "coverage"}
+    ground = {"units", "errors", "records", "caveats", "costs", "timings", "node", "coverage", "world", "comm"}
     doors = {
         function for target, function in found if target.startswith("flopsight.") and target.split(".")[1] not in ground
     }

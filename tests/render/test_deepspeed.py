@@ -73,9 +73,7 @@ def test_a_world_multiplies_what_model_parallel_ranks_share():
 
 def test_a_sharded_model_has_no_equation_that_would_be_false():
     root = rooted(module("", "Net", linear("fc", 4, 8, 8)))
-    profile = Profile(
-        root, world=World(size=4, data_parallel=4, sharded=True), model_parallel_costs=Whole(288, 256, 544)
-    )
+    profile = Profile(root, world=World(size=4, data_parallel=4, sharded=True), unsharded=Whole(288, 256, 544))
 
     text = text_of(profile)
 

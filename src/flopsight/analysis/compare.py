@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from .. import units
 from ..errors import InputError
+from ..job import Job
 from ..tree import Node, Profile, Stat
 from .figures import FIGURES, Figure, figure
 
@@ -80,22 +81,25 @@ class Comparison:
         return self.render()
 
 
-def compare(before: Profile, after: Profile, tolerance: float = 0.05) -> Comparison:
+def compare(before: Profile | Job, after: Profile | Job, tolerance: float = 0.05) -> Comparison:
     """What is different in `after`; times count as changed beyond `tolerance` and the spread of their samples."""
+    before, after = (given.model if isinstance(given, Job) else given for given in (before, after))
     for name, given in (("before", before), ("after", after)):
         if not isinstance(given, Profile):
             kind = type(given).__name__
             raise InputError(f"{name} must be a profile, not {kind}. One in a file is read by flopsight.load(path).")
     why = _why_no_times(before, after)
     old, new = before.nodes, after.nodes
+    if not old.keys() & new.keys() - {""}:  # a wrapper around one of them puts its name in front of every module's
+        old, new = before.plain_paths, after.plain_paths
     changes = (_module(old[path], new[path]) for path in new if path in old)
     return Comparison(
         before,
         after,
         figures=tuple(_figure(known, before, after, tolerance, why) for known in FIGURES.values()),
         modules=tuple(change for change in changes if change.changes or change.notes),
-        added=_topmost(after.root, old),
-        removed=_topmost(before.root, new),
+        added=_topmost(after.root, new, old),
+        removed=_topmost(before.root, old, new),
         why_no_times=why,
     )
 
@@ -186,12 +190,13 @@ def _shapes(node: Node) -> str:
     return ", ".join(units.shape(shape) for shape in node.output_shapes) or "nothing"
 
 
-def _topmost(root: Node, others: Mapping[str, Node]) -> tuple[Node, ...]:
-    """Nodes whose path the other profile lacks, without what is below them."""
+def _topmost(root: Node, own: Mapping[str, Node], others: Mapping[str, Node]) -> tuple[Node, ...]:
+    """Nodes whose name the other profile lacks, without what is below them; a wrapped model has its wrapper's name."""
+    names = {id(node): name for name, node in own.items()}
     found, waiting = [], [root]
     while waiting:
         node = waiting.pop()
-        if node.path not in others:
+        if names.get(id(node), "") not in others:
             found.append(node)
         else:
             waiting.extend(reversed(node.children))

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+from ..comm import CommRow
+from ..comm import merged as merged_comm
 from ..records import BACKWARD, FORWARD, Parameter
 from ..tree import Node, OpRow, Phases
 
@@ -65,6 +67,10 @@ def _ops(values: Sequence[tuple[OpRow, ...]]) -> tuple[OpRow, ...]:
     return merged_ops(row for rows in values for row in rows)
 
 
+def _comm(values: Sequence[tuple[CommRow, ...]]) -> tuple[CommRow, ...]:
+    return merged_comm(row for rows in values for row in rows)
+
+
 def _if_alike(values: Sequence[Any]) -> Any:
     """The value that all have, else an empty one."""
     first = values[0]
@@ -87,6 +93,8 @@ RULES: Mapping[str, Rule] = {
     "allocated_bytes": Rule(known_sum),
     "own_peak_bytes": Rule(sum, own=True),
     "ops": Rule(_ops, own=True),
+    "comm": Rule(_comm, own=True),
+    "setup_comm": Rule(_comm, own=True),
     "extra_repr": Rule(_if_alike),
     "ignored": Rule(all),
 }

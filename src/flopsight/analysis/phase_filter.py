@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from typing import Any
 
 from ..caveats import BadFormula, Caveat, Note, UnknownOps, Window
 from ..node import build_up
 from ..records import BACKWARD, FORWARD, OPTIMIZER, PHASES, RECOMPUTE
-from ..tree import FREE, Coverage, Node, OpRow, Profile, Timing, UnknownOp
+from ..tree import FREE, Coverage, Node, OpRow, Profile, Timing, UnknownOp, Whole
 from .merging import without_phases
 
 
@@ -20,7 +21,6 @@ def only(profile: Profile, phases: Collection[str]) -> Profile:
     gone = [row for node in profile.walk() for row in node.ops if row.phase in left_out]
     root = _without(profile.root, left_out)
     coverage = _coverage(profile.coverage, root, gone)
-    whole = profile.model_parallel_costs
     return replace(
         profile,
         root=root,
@@ -29,8 +29,19 @@ def only(profile: Profile, phases: Collection[str]) -> Profile:
         caveats=(*_caveats(profile, root, coverage), _note(left_out)),
         trained=profile.trained and BACKWARD not in left_out,
         peak_flops={} if RECOMPUTE in left_out else profile.peak_flops,  # what is done twice is part of the utilization
-        model_parallel_costs=replace(whole, macs=0, flops=0) if whole and FORWARD in left_out else whole,
-        ranks=tuple(only(rank, phases) for rank in profile.ranks),
+        unsharded=_whole(profile.unsharded, phases),
+    )
+
+
+def _whole(whole: Whole | None, phases: Collection[str]) -> Whole | None:
+    if whole is None:
+        return None
+    return replace(
+        whole,
+        macs=whole.macs if FORWARD in phases else 0,
+        flops=whole.flops if FORWARD in phases else 0,
+        backward=whole.backward if BACKWARD in phases else FREE,
+        recompute=whole.recompute if RECOMPUTE in phases else FREE,
     )
 
 
@@ -55,8 +66,11 @@ def _without(root: Node, left_out: Sequence[str]) -> Node:
     free = dict.fromkeys(left_out, FREE)
 
     def make(node: Node, children: tuple[Node, ...]) -> Node:
-        ops = tuple(row for row in node.ops if row.phase not in left_out)
-        return replace(without_phases(node, left_out, children), own=replace(node.own, **free), ops=ops)
+        left: dict[str, Any] = {
+            name: tuple(row for row in getattr(node, name) if row.phase not in left_out)
+            for name in ("ops", "comm", "setup_comm")
+        }
+        return replace(without_phases(node, left_out, children), own=replace(node.own, **free), **left)
 
     return build_up(root, lambda node: node.children, make)
 

@@ -39,7 +39,7 @@ def _parameters(profile: Profile) -> list[Fact]:
         Fact("Trainable params", profile.trainable_params, "count"),
         Fact("Non-trainable params", profile.params - profile.trainable_params, "count"),
     ]
-    if profile.whole.params != profile.params:
+    if profile.whole is not None and profile.whole.params != profile.params:
         found.insert(1, Fact("Params of the whole model", profile.whole.params, "count"))
     return found
 
@@ -55,7 +55,7 @@ def _work(profile: Profile) -> list[Fact]:
     ]
     if causal:
         found.append(Fact("Forward FLOPs, causal", profile.forward.causal_flops, "FLOP", "masked half left out"))
-    if profile.whole.flops != profile.flops:
+    if profile.whole is not None and profile.whole.flops != profile.flops:
         found.append(Fact("Forward FLOPs of the whole model", profile.whole.flops, "FLOP"))
     for label, cost in (
         ("Backward FLOPs", profile.backward),

@@ -13,6 +13,7 @@ from .check import check
 from .demo import demo
 from .device import device
 from .diff import diff
+from .merge import merge
 from .ops import ops
 from .profile import profile
 from .run import run as run_script
@@ -28,7 +29,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for command in (demo, profile, show, diff, check, ops, device):
+for command in (demo, profile, show, diff, check, merge, ops, device):
     app.command()(command)
 # everything behind the script's name is the script's own
 app.command("run", context_settings={"allow_interspersed_args": False})(run_script)

@@ -9,7 +9,7 @@ import typer
 
 from ..config import read_budgets
 from ..errors import CheckFailed
-from ..store import load
+from ..store import load_profile
 from . import options
 
 
@@ -24,7 +24,7 @@ def check(
     from ..analysis.budget import check as broken_budgets
 
     budgets = read_budgets(budget)
-    loaded = load(profile)
+    loaded = load_profile(profile)
     broken = 0
     for name, allowed in budgets.items():
         complaints = broken_budgets(loaded, {name: allowed})

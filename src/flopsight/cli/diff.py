@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from ..errors import CheckFailed
-from ..store import load
+from ..store import load_profile
 
 
 def diff(
@@ -26,7 +26,7 @@ def diff(
     from ..units import parse_share
 
     limits = parse_limits(fail_on or [])
-    comparison = compare(load(before), load(after), parse_share(tolerance))
+    comparison = compare(load_profile(before), load_profile(after), parse_share(tolerance))
     print(comparison.render(format))
     broken = violations(comparison, limits)
     if broken:

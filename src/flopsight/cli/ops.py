@@ -32,9 +32,9 @@ def ops(
             raise InputError("-i, --train and --meta say how to run a TARGET; name one.")
         lines = formula_lines()
     elif target.endswith(".json"):
-        from ..store import load
+        from ..store import load_profile
 
-        lines = used_lines(load(target))
+        lines = used_lines(load_profile(target))
     else:
         lines = used_lines(_counted(target, input or [], train=train, meta=meta))
     for line in lines:

@@ -14,6 +14,7 @@ from ..render import Drawing, prepare
 from ..render.formats import FORMATS, find_by_suffix, find_printed
 
 if TYPE_CHECKING:
+    from ..job import Job
     from ..tree import Profile
 
 
@@ -29,7 +30,7 @@ class View:
         """Whether a timeline is wanted."""
         return any(drawing.format.needs_timeline for drawing in (self.printed, *(drawn for _, drawn in self.files)))
 
-    def present(self, profile: Profile) -> None:
+    def present(self, profile: Profile | Job) -> None:
         """Print the profile, and write it where files were named."""
         if sys.stdout.isatty():
             from rich.console import Console

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ..job import Job
 from .formats import Format, find_printed
 
 if TYPE_CHECKING:
@@ -16,19 +17,29 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Drawing:
-    """A format with options that were checked once, ready to draw any profile."""
+    """A format with options that were checked once, ready to draw any profile, or a job of several ranks."""
 
     format: Format
     options: Mapping[str, Any]
 
-    def text(self, profile: Profile) -> str:
+    def text(self, profile: Profile | Job) -> str:
         """The profile as plain text."""
+        if isinstance(profile, Job):
+            from .job import text
+
+            return text(profile, self.format, self.options)
         return self.format.text(profile, self.options)
 
-    def show(self, profile: Profile, console: Console) -> None:
+    def show(self, profile: Profile | Job, console: Console) -> None:
         """Draw the profile on a terminal, in colour where the format is a page."""
         from .console import show
 
+        if isinstance(profile, Job):
+            from .job import ranks
+
+            if self.format.page:
+                console.out(ranks(profile), highlight=False)
+            profile = profile.model
         show(profile, self.format, console, self.options)
 
 
@@ -41,6 +52,6 @@ def prepare(format: str, **options: Any) -> Drawing:
     return Drawing(found, found.checked(options))
 
 
-def render(profile: Profile, format: str = "tree", **options: Any) -> str:
+def render(profile: Profile | Job, format: str = "tree", **options: Any) -> str:
     """The profile as text in a format; see `prepare` for the options."""
     return prepare(format, **options).text(profile)

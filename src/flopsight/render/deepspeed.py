@@ -120,19 +120,28 @@ def _world(profile: Profile) -> list[str]:
 
 
 def _size(profile: Profile) -> list[str]:
-    whole, ways = profile.whole, profile.world.model_parallel
-    known = profile.model_parallel_costs is not None
-    params = whole.params if known or whole.params != profile.params else profile.params * ways
-    flops = whole.flops if known else profile.flops * ways
+    ways = profile.world.model_parallel
+    params, flops = profile.params * ways, profile.flops * ways
+    whole = profile.whole
+    if whole is not None and (profile.unsharded is not None or whole.params != profile.params):
+        params, flops = whole.params, whole.flops
     # a shard of every tensor is no 1/mp_size of the model, so the older profilers' equation would be false
-    label = "params of model" if profile.world.sharded else "params of model = params per GPU * mp_size"
-    return [
+    params_label = (
+        "params of model = params per GPU * mp_size" if params == profile.params * ways else "params of model"
+    )
+    flops_label = "fwd flops of model"
+    if flops == profile.flops * ways:
+        flops_label += " = fwd flops per GPU * mp_size"
+    lines = [
         fact("params per gpu", units.deepspeed_params(profile.params)),
-        fact(label, units.deepspeed_params(params)),
+        fact(params_label, units.deepspeed_params(params)),
         fact("fwd MACs per GPU", units.deepspeed_macs(profile.macs)),
         fact("fwd flops per GPU", units.deepspeed_flops(profile.flops)),
-        fact("fwd flops of model = fwd flops per GPU * mp_size", units.deepspeed_flops(flops)),
+        fact(flops_label, units.deepspeed_flops(flops)),
     ]
+    if profile.part:  # one stage or some experts: the older profilers' product would be a guess
+        del lines[4], lines[1]
+    return lines
 
 
 def _speed(profile: Profile) -> list[str]:

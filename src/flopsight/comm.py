@@ -1,0 +1,81 @@
+"""Communication between ranks as values: which collective, how often, how many bytes, over which ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER, ALL_TO_ALL = "all_reduce", "all_gather", "reduce_scatter", "all_to_all"
+BROADCAST, REDUCE, GATHER, SCATTER, SEND, RECV = "broadcast", "reduce", "gather", "scatter", "send", "recv"
+OPS = (ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER, ALL_TO_ALL, BROADCAST, SEND, RECV, REDUCE, GATHER, SCATTER)
+
+
+@dataclass(frozen=True, slots=True)
+class CommRow:
+    """All calls of one collective in one module and phase, over one group of ranks."""
+
+    op: str
+    phase: str
+    calls: int
+    bytes: int
+    """What this rank hands in; a receiver hands in nothing."""
+    wire_bytes: int
+    """What this rank sends when the ranks of the group form a ring."""
+    group_size: int
+    dim: str | None = None
+    """The mesh dimension of the group, by the mesh's own name; None without a named mesh."""
+    setup: bool = False
+    """Traffic of the first steps only, outside the totals: a rebuilt bucket order, an exchange of shapes."""
+    holds: tuple[str, ...] = ()
+    """The parameters whose gradients travel, where several modules share one buffer."""
+    seconds: float | None = None
+    """Time on the device of all calls, where a trace tells it."""
+    exposed: float | None = None
+    """Those of `seconds` in which the device computed nothing else."""
+
+    @property
+    def key(self) -> tuple[str, str, int, str | None, bool]:
+        """What rows must share to be added up."""
+        return self.op, self.phase, self.group_size, self.dim, self.setup
+
+    def __add__(self, other: CommRow) -> CommRow:
+        """Both rows as one."""
+        return replace(
+            self,
+            calls=self.calls + other.calls,
+            bytes=self.bytes + other.bytes,
+            wire_bytes=self.wire_bytes + other.wire_bytes,
+            holds=tuple(dict.fromkeys((*self.holds, *other.holds))),
+            seconds=_sum(self.seconds, other.seconds),
+            exposed=_sum(self.exposed, other.exposed),
+        )
+
+
+def wire_bytes(op: str, handed_in: int, group_size: int) -> int:
+    """What one rank of a ring sends, for what it hands in.
+
+    An all-reduce passes its tensor around almost twice; an all-gather passes every shard to all but one rank, and a
+    rank hands in one shard; a reduce-scatter and an all-to-all keep one of n parts at home.
+    """
+    if group_size <= 1:
+        return 0
+    others = group_size - 1
+    if op == ALL_REDUCE:
+        return 2 * handed_in * others // group_size
+    if op == ALL_GATHER:
+        return handed_in * others
+    if op in (REDUCE_SCATTER, ALL_TO_ALL, SCATTER):
+        return handed_in * others // group_size
+    return handed_in
+
+
+def merged(rows: Iterable[CommRow]) -> tuple[CommRow, ...]:
+    """Rows of the same collective in the same phase over the same ranks, added up."""
+    found: dict[tuple[str, str, int, str | None, bool], CommRow] = {}
+    for row in rows:
+        found[row.key] = found[row.key] + row if row.key in found else row
+    return tuple(found.values())
+
+
+def _sum(a: float | None, b: float | None) -> float | None:
+    return b if a is None else a if b is None else a + b

@@ -1,0 +1,49 @@
+"""The processes that run one model together, and what the model is without them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from .costs import FREE, Cost
+
+
+@dataclass(frozen=True)
+class World:
+    """The processes that ran the model together, as this one sees them."""
+
+    size: int = 1
+    rank: int = 0
+    data_parallel: int = 1
+    """Ranks with batches of their own."""
+    model_parallel: int = 1
+    """Ranks that share the work on one batch: tensor parallel times pipeline."""
+    sharded: bool = False
+    """Whether a rank keeps only a shard of each parameter between steps."""
+    mesh: Mapping[str, int] = field(default_factory=dict)
+    """Sizes of the device mesh's dimensions, by the mesh's own names."""
+    pipeline: int = 1
+    """Ranks that the layers are divided among."""
+    stage: int = 0
+    """Which of them this one is."""
+    expert: int = 1
+    """Ranks that the experts are divided among."""
+    expert_rank: int = 0
+    """Which of them this one is."""
+
+
+ALONE = World()
+"""A process by itself."""
+
+
+@dataclass(frozen=True)
+class Whole:
+    """One replica of the model at this rank's batch: model-parallel ranks summed, data-parallel ranks never."""
+
+    params: int = 0
+    macs: int = 0
+    flops: int = 0
+    backward: Cost = FREE
+    recompute: Cost = FREE
+    activation_bytes: int = 0
+    peak_bytes: int | None = None
