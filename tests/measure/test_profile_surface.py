@@ -131,7 +131,7 @@ def test_alone_in_the_world_the_whole_is_the_part(profile):
         profile.macs,
         profile.flops,
     )
-    assert profile.ranks == ()
+    assert (profile.comm, profile.part) == ((), "")
 
 
 def test_the_environment_says_where_it_was_made(profile):
