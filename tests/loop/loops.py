@@ -1,24 +1,11 @@
-"""A training loop whose every part takes the time that the test says, by a clock that the test turns."""
+"""A training loop whose every part takes the time that the test says, by a clock that the test moves."""
 
 import torch
 from torch import nn
 
-from flopsight.capture.time.clock import Clock
-
 ROWS, WIDE, OUT = 4, 8, 2
 MACS = ROWS * WIDE * OUT
 PARAMS = WIDE * OUT
-
-
-class HandTurned:
-    """A clock that stands still until it is told how much time has passed."""
-
-    def __init__(self):
-        self.seconds = 0.0
-        self.clock = Clock(now=lambda: self.seconds, mark=lambda: self.seconds)
-
-    def pass_by(self, seconds):
-        self.seconds += seconds
 
 
 class Slow(torch.autograd.Function):

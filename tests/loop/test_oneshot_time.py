@@ -1,24 +1,15 @@
-"""Honest times of a single step, by a clock that the test turns by hand."""
+"""Honest times of a single step, by a clock that the test moves."""
 
 from compat.profiling import X
+from fake_clock import FakeClock
 from torch import nn
 from toys import ROWS, WIDE
 
 from flopsight.capture.time import clock
-from flopsight.capture.time.clock import Clock
 from flopsight.caveats import CountedLive, NoTwin
 from flopsight.loop.oneshot import OneShot
 
-
-class Hands:
-    """A clock that goes on only when somebody moves it."""
-
-    def __init__(self):
-        self.time = 0.0
-        self.clock = Clock(now=lambda: self.time)
-
-
-HANDS = Hands()
+TIME = FakeClock()
 
 
 class Takes(nn.Module):
@@ -29,18 +20,18 @@ class Takes(nn.Module):
         self.layer, self.seconds = nn.Linear(WIDE, WIDE, bias=False), seconds
 
     def forward(self, x):
-        HANDS.time += self.seconds
+        TIME.pass_by(self.seconds)
         return self.layer(x)
 
 
 def watched(model, times=1):
-    HANDS.time = 0.0
-    watch = OneShot(model, HANDS.clock)
+    TIME.seconds = 0.0
+    watch = OneShot(model, TIME.clock)
     watch.start()
     for _ in range(times):
         model(X)
     watch.stop()
-    return watch.profile, HANDS.time
+    return watch.profile, TIME.seconds
 
 
 def test_the_time_of_the_twin_is_left_out():
@@ -76,8 +67,8 @@ def test_a_step_that_was_counted_while_it_ran_says_so_and_why():
 
 
 def test_a_profiler_around_another_does_not_time_the_other_s_twin(monkeypatch):
-    monkeypatch.setattr(clock, "perf_counter", lambda: HANDS.time)
-    HANDS.time = 0.0
+    monkeypatch.setattr(clock, "perf_counter", TIME.read)
+    TIME.seconds = 0.0
     part = Takes(1.0)
     whole = nn.Sequential(part, Takes(2.0))
     inner, outer = OneShot(part), OneShot(whole)
@@ -88,6 +79,6 @@ def test_a_profiler_around_another_does_not_time_the_other_s_twin(monkeypatch):
     inner.stop()
     outer.stop()
 
-    assert HANDS.time == 3.0 + 1.0 + 3.0  # the outer's twin, the inner's, the model
+    assert TIME.seconds == 3.0 + 1.0 + 3.0  # the outer's twin, the inner's, the model
     assert (outer.profile.latency, inner.profile.latency) == (3.0, 1.0)
     assert outer.profile["0"].latency == 1.0

@@ -2,24 +2,13 @@
 
 import pytest
 import torch
+from fake_clock import FakeClock
 from torch import nn
 
-from flopsight.capture.time.clock import Clock
 from flopsight.loop.window import StepWindow
 
 BATCH, WIDTH = 4, 8
 MACS = BATCH * WIDTH
-
-
-class HandTurned:
-    """A clock that stands still until it is told how much time has passed."""
-
-    def __init__(self):
-        self.seconds = 0.0
-        self.clock = Clock(now=lambda: self.seconds, mark=lambda: self.seconds)
-
-    def pass_by(self, seconds):
-        self.seconds += seconds
 
 
 class Waiting(nn.Linear):
@@ -35,7 +24,7 @@ class Waiting(nn.Linear):
 
 
 def test_what_runs_between_pause_and_resume_belongs_to_no_step():
-    time = HandTurned()
+    time = FakeClock()
     model = Waiting(time)
     window = StepWindow(model, steps=range(1, 4), clock=time.clock)
     for _ in range(5):
@@ -53,7 +42,7 @@ def test_what_runs_between_pause_and_resume_belongs_to_no_step():
 
 
 def test_time_since_the_pause_is_waiting_for_data_where_the_loop_says_so():
-    time = HandTurned()
+    time = FakeClock()
     model = Waiting(time)
     window = StepWindow(model, steps=range(1, 4), clock=time.clock)
     for step in range(5):

@@ -5,10 +5,10 @@ The rehearsal is for devices that wait for the host. Here the CPU plays such a d
 
 import pytest
 import torch
+from fake_clock import FakeClock
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from flopsight.capture.time.clock import Clock
 from flopsight.loop import oneshot, rehearsal
 from flopsight.loop.oneshot import OneShot
 
@@ -253,12 +253,12 @@ def test_every_rehearsal_begins_where_the_call_will():
 def test_a_long_call_is_rehearsed_once():
     class Takes(Logs):
         def forward(self, x):
-            time[0] += 1.0
+            time.pass_by(1.0)
             return super().forward(x)
 
-    model, time = Takes(), [0.0]
+    model, time = Takes(), FakeClock()
     Logs.LOG.clear()
-    watched = OneShot(model, Clock(now=lambda: time[0]))
+    watched = OneShot(model, time.clock)
     watched.start()
     model(ROWS)
     watched.stop()

@@ -1,4 +1,4 @@
-"""A window of steps in a user's loop: totals, mean and spread per step, each by a clock that the test turns."""
+"""A window of steps in a user's loop: totals, mean and spread per step, each by a clock that the test moves."""
 
 import re
 import threading
@@ -6,8 +6,9 @@ import threading
 import pytest
 import torch
 import torch.nn.functional as F
+from fake_clock import FakeClock
 from leftovers import differences, process_state
-from loop.loops import MACS, OUT, PARAMS, ROWS, WIDE, Descent, HandTurned, Layer, rows
+from loop.loops import MACS, OUT, PARAMS, ROWS, WIDE, Descent, Layer, rows
 from torch import nn
 
 import flopsight
@@ -30,7 +31,7 @@ def train(window, model, optimizer, time, batches, *, paces=None, wait=0.0, glue
 
 
 def made(steps=range(2, 7), **options):
-    time = HandTurned()
+    time = FakeClock()
     model = Layer(time)
     optimizer = Descent(model.parameters(), time)
     return time, model, optimizer, StepWindow(model, optimizer, steps, clock=time.clock, **options)
@@ -293,7 +294,7 @@ def test_two_windows_one_after_the_other_agree():
 
 
 def test_two_windows_over_one_loop_see_their_own_steps():
-    time = HandTurned()
+    time = FakeClock()
     model = Layer(time)
     optimizer = Descent(model.parameters(), time)
     early = StepWindow(model, optimizer, range(1, 3), clock=time.clock)

@@ -13,7 +13,8 @@ from torch import nn
 from ..analysis.phase_filter import only
 from ..config import parse_phases
 from ..errors import StateError
-from ..loop.window import StepWindow, checked_steps
+from ..loop.schedule import checked_steps
+from ..loop.window import StepWindow
 from ..records import PHASES
 from ..tree import Profile, World
 from .trackers import scalars

@@ -1,4 +1,4 @@
-"""The steps of a window that ran with light marks only, and the times that come of them."""
+"""Times of the steps of a window that ran with light marks only."""
 
 from __future__ import annotations
 

@@ -190,7 +190,7 @@ class ScriptLoop:
         result = replace(window.profile, world=world_of(window.sites.roots.values()))
         if self._recorded:
             result = replace(result, caveats=(*result.caveats, FORWARDS_ONLY))
-        if window.asked == self._plan.first or result.step is None:
+        if window.schedule.asked == self._plan.first or result.step is None:
             return result
         moved = MovedWindow(self._plan.first, result.step, SEVERAL if self._several else UNSEEN)
         return replace(result, caveats=(*result.caveats, moved))

@@ -4,6 +4,7 @@ import threading
 
 import pytest
 import torch
+from fake_clock import FakeClock
 from torch import nn
 
 from flopsight.capture.time import clock
@@ -13,11 +14,11 @@ from flopsight.loop.oneshot import OneShot
 CPU = torch.device("cpu")
 
 
-@pytest.fixture
-def hands(monkeypatch):
-    """The time, which passes only when a test says so."""
-    time = [0.0]
-    monkeypatch.setattr(clock, "perf_counter", lambda: time[0])
+@pytest.fixture(name="time")
+def _time(monkeypatch):
+    """The host's clock, which goes on only when a test moves it."""
+    time = FakeClock()
+    monkeypatch.setattr(clock, "perf_counter", time.read)
     return time
 
 
@@ -30,27 +31,27 @@ def elsewhere(task):
     return found[0]
 
 
-def test_a_pause_does_not_pass_for_its_thread(hands):
+def test_a_pause_does_not_pass_for_its_thread(time):
     now, begin = time_of_this_thread(), user_time()
     with pausing():
-        hands[0] += 5.0
-    hands[0] += 1.0
+        time.pass_by(5.0)
+    time.pass_by(1.0)
 
     assert now() - begin == user_time() - begin == 1.0
 
 
-def test_a_pause_within_a_pause_is_taken_once(hands):
+def test_a_pause_within_a_pause_is_taken_once(time):
     begin = user_time()
     with pausing():
-        hands[0] += 2.0
+        time.pass_by(2.0)
         with pausing():
-            hands[0] += 3.0
-    hands[0] += 1.0
+            time.pass_by(3.0)
+    time.pass_by(1.0)
 
     assert user_time() - begin == 1.0
 
 
-def test_a_pause_passes_for_every_other_thread(hands):
+def test_a_pause_passes_for_every_other_thread(time):
     paused, looked = threading.Event(), threading.Event()
     spans = []
 
@@ -66,30 +67,30 @@ def test_a_pause_passes_for_every_other_thread(hands):
     thread = threading.Thread(target=other)
     thread.start()
     with pausing():
-        hands[0] += 3.0
+        time.pass_by(3.0)
         paused.set()
         looked.wait(10)
-        hands[0] += 4.0
+        time.pass_by(4.0)
     over.set()
     thread.join()
 
     assert spans == [4.0]
 
 
-def test_a_thread_that_works_for_another_reads_the_other_s_clock(hands):
+def test_a_thread_that_works_for_another_reads_the_other_s_clock(time):
     now = clock_for(CPU).now
     begin = now()
     with pausing():
-        hands[0] += 5.0
-    hands[0] += 2.0
+        time.pass_by(5.0)
+    time.pass_by(2.0)
 
     assert elsewhere(now) - begin == 2.0
 
 
-def test_a_profiler_started_on_another_thread_takes_the_clock_of_that_thread(hands):
+def test_a_profiler_started_on_another_thread_takes_the_clock_of_that_thread(time):
     class Takes(nn.Module):
         def forward(self, x):
-            hands[0] += 1.0
+            time.pass_by(1.0)
             return x
 
     model = Takes()

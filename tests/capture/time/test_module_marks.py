@@ -1,4 +1,4 @@
-"""Time by a clock that the tests turn by hand: nothing here waits or measures."""
+"""Time by a clock that the tests move: nothing here waits or measures."""
 
 import json
 import threading
@@ -6,6 +6,7 @@ from time import perf_counter_ns
 
 import pytest
 import torch
+from fake_clock import FakeClock
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
@@ -13,39 +14,31 @@ import flopsight
 from flopsight.capture.model.run import Run, rotated
 from flopsight.capture.model.sites import Site
 from flopsight.capture.time.backward_marks import BackwardTimes
-from flopsight.capture.time.clock import Clock, pausing, user_time
+from flopsight.capture.time.clock import pausing, user_time
 from flopsight.capture.time.latency import measure_latency
 from flopsight.capture.time.module_marks import Timer
 from flopsight.errors import InputError
 
 
-class Hands:
-    """A clock that goes on only when somebody moves it."""
-
-    def __init__(self):
-        self.time = 0.0
-        self.clock = Clock(now=lambda: self.time, mark=lambda: self.time)
-
-
 class Takes(nn.Module):
     """A module that takes as long as it is told, then runs its children."""
 
-    def __init__(self, hands, seconds, *children):
+    def __init__(self, time, seconds, *children):
         super().__init__()
-        self.hands, self.seconds, self.inner = hands, seconds, nn.ModuleList(children)
+        self.time, self.seconds, self.inner = time, seconds, nn.ModuleList(children)
 
     def forward(self, x):
-        self.hands.time += self.seconds
+        self.time.pass_by(self.seconds)
         for child in self.inner:
             x = child(x)
         return x + 0
 
 
 def test_a_module_has_its_own_time_and_that_of_its_submodules():
-    hands = Hands()
-    shared = Takes(hands, 4)
-    model = Takes(hands, 1, Takes(hands, 2, shared), shared)
-    timer = Timer(model, hands.clock.now)
+    time = FakeClock()
+    shared = Takes(time, 4)
+    model = Takes(time, 1, Takes(time, 2, shared), shared)
+    timer = Timer(model, time.clock.now)
 
     with timer.running():
         model(torch.ones(1))
@@ -54,16 +47,16 @@ def test_a_module_has_its_own_time_and_that_of_its_submodules():
 
 
 def test_a_module_that_calls_itself_is_not_timed_twice():
-    hands = Hands()
+    time = FakeClock()
 
     class Recursive(nn.Module):
         def forward(self, times):
-            hands.time += 1
+            time.pass_by(1)
             if times:
                 self(times - 1)
 
     model = Recursive()
-    timer = Timer(model, hands.clock.now)
+    timer = Timer(model, time.clock.now)
     with timer.running():
         model(3)
 
@@ -71,9 +64,9 @@ def test_a_module_that_calls_itself_is_not_timed_twice():
 
 
 def test_calls_of_another_thread_are_not_timed():
-    hands = Hands()
-    model = Takes(hands, 1)
-    timer = Timer(model, hands.clock.now)
+    time = FakeClock()
+    model = Takes(time, 1)
+    timer = Timer(model, time.clock.now)
 
     with timer.running():
         other = threading.Thread(target=model, args=(torch.ones(1),))
@@ -85,12 +78,12 @@ def test_calls_of_another_thread_are_not_timed():
 
 
 def test_the_plain_runs_give_the_latency_and_one_whole_timed_run_the_rows():
-    hands = Hands()
-    model = Takes(hands, 1, Takes(hands, 3))
+    time = FakeClock()
+    model = Takes(time, 1, Takes(time, 3))
     slowness = iter([0, 0, 0, 6, 0, 0] + [0] * 50)
-    model.register_forward_pre_hook(lambda *_: setattr(hands, "time", hands.time + next(slowness)))
+    model.register_forward_pre_hook(lambda *_: time.pass_by(next(slowness)))
 
-    found = measure_latency(Run(model, (torch.ones(1),)), warmup=2, repeats=3, clock=hands.clock)
+    found = measure_latency(Run(model, (torch.ones(1),)), warmup=2, repeats=3, clock=time.clock)
 
     assert found.timing.forward.median == 4
     assert found.forward == {"": 4, "inner.0": 3}
@@ -98,18 +91,18 @@ def test_the_plain_runs_give_the_latency_and_one_whole_timed_run_the_rows():
 
 
 def test_warm_up_goes_on_until_two_runs_take_the_same_time():
-    hands = Hands()
+    time = FakeClock()
     slowness = iter([0.5, 0.3, 0.2, 0.05] + [0] * 50)
-    model = Takes(hands, 0.1)
+    model = Takes(time, 0.1)
     calls = []
 
     def slow(*_):
         calls.append(1)
-        hands.time += next(slowness)
+        time.pass_by(next(slowness))
 
     model.register_forward_pre_hook(slow)
 
-    found = measure_latency(Run(model, (torch.ones(1),)), warmup=1, repeats=2, clock=hands.clock)
+    found = measure_latency(Run(model, (torch.ones(1),)), warmup=1, repeats=2, clock=time.clock)
 
     # 0.6, 0.4, 0.3, 0.15, 0.1, 0.1: the sixth equals the fifth; then two plain and two timed runs.
     assert len(calls) == 6 + 4
@@ -117,35 +110,35 @@ def test_warm_up_goes_on_until_two_runs_take_the_same_time():
 
 
 def test_warm_up_in_training_takes_as_long_as_in_inference():
-    hands, calls = Hands(), []
-    model = nn.Sequential(Takes(hands, 2), nn.Linear(1, 1))
+    time, calls = FakeClock(), []
+    model = nn.Sequential(Takes(time, 2), nn.Linear(1, 1))
 
     def slow(*_):
         calls.append(1)
-        hands.time += len(calls) % 2
+        time.pass_by(len(calls) % 2)
 
     model.register_forward_pre_hook(slow)
     run = Run(model, (torch.ones(1),), train=True)
 
-    measure_latency(run, warmup=1, repeats=1, clock=hands.clock)
+    measure_latency(run, warmup=1, repeats=1, clock=time.clock)
 
     assert len(calls) == 3 + 2  # steps of 3 and 2 and 3 seconds, more than 5; then a plain and a timed one
 
 
 def test_short_runs_are_made_in_blocks_whose_first_is_not_looked_at():
     """Whenever marks come or go, the next run takes longer, as every class of modules looks its methods up anew."""
-    hands, patched, calls = Hands(), [None], []
+    time, patched, calls = FakeClock(), [None], []
 
     def slow(*_):
         calls.append(nn.Module.__call__ is plain)
         if nn.Module.__call__ is not patched[0]:
-            hands.time += 0.01
+            time.pass_by(0.01)
         patched[0] = nn.Module.__call__
 
-    model, plain = Takes(hands, 0.02), nn.Module.__call__
+    model, plain = Takes(time, 0.02), nn.Module.__call__
     model.register_forward_pre_hook(slow)
 
-    found = measure_latency(Run(model, (torch.ones(1),)), warmup=2, repeats=7, clock=hands.clock)
+    found = measure_latency(Run(model, (torch.ones(1),)), warmup=2, repeats=7, clock=time.clock)
 
     assert found.timing.forward.samples == pytest.approx((0.02,) * 7)
     assert found.timing.distortion == pytest.approx(1.0)
@@ -155,12 +148,12 @@ def test_short_runs_are_made_in_blocks_whose_first_is_not_looked_at():
 
 
 def test_a_slow_pass_with_marks_is_reported_as_distorted():
-    hands = Hands()
-    model = Takes(hands, 1)
+    time = FakeClock()
+    model = Takes(time, 1)
     turn = iter(range(100))
-    model.register_forward_pre_hook(lambda *_: setattr(hands, "time", hands.time + (next(turn) % 2)))
+    model.register_forward_pre_hook(lambda *_: time.pass_by(next(turn) % 2))
 
-    found = measure_latency(Run(model, (torch.ones(1),)), warmup=0, repeats=4, clock=hands.clock)
+    found = measure_latency(Run(model, (torch.ones(1),)), warmup=0, repeats=4, clock=time.clock)
 
     assert found.timing.distortion == 2
     assert any("2.00x" in str(caveat) for caveat in found.caveats)
@@ -170,28 +163,28 @@ class Slowly(torch.autograd.Function):
     """Something whose backward takes as long as it is told."""
 
     @staticmethod
-    def forward(ctx, x, hands, seconds):
-        ctx.hands, ctx.seconds = hands, seconds
+    def forward(ctx, x, time, seconds):
+        ctx.time, ctx.seconds = time, seconds
         ctx.save_for_backward(x)
         return x * 2
 
     @staticmethod
     def backward(ctx, gradient):
         assert ctx.saved_tensors  # a checkpoint runs its forward again for it
-        ctx.hands.time += ctx.seconds
+        ctx.time.pass_by(ctx.seconds)
         return gradient * 2, None, None
 
 
 class Both(nn.Module):
     """A module whose forward and backward take as long as they are told."""
 
-    def __init__(self, hands, forward, backward):
+    def __init__(self, time, forward, backward):
         super().__init__()
-        self.hands, self.forward_seconds, self.backward_seconds = hands, forward, backward
+        self.time, self.forward_seconds, self.backward_seconds = time, forward, backward
 
     def forward(self, x):
-        self.hands.time += self.forward_seconds
-        return Slowly.apply(x, self.hands, self.backward_seconds)
+        self.time.pass_by(self.forward_seconds)
+        return Slowly.apply(x, self.time, self.backward_seconds)
 
 
 class Powers(nn.Module):
@@ -200,19 +193,19 @@ class Powers(nn.Module):
 
 
 class Backs(nn.Module):
-    def __init__(self, hands, seconds):
+    def __init__(self, time, seconds):
         super().__init__()
-        self.hands, self.seconds = hands, seconds
+        self.time, self.seconds = time, seconds
 
     def forward(self, x):
-        return Slowly.apply(x, self.hands, self.seconds)
+        return Slowly.apply(x, self.time, self.seconds)
 
 
 def test_the_time_of_a_backward_goes_to_the_modules_that_made_its_nodes():
-    hands = Hands()
-    model = nn.Sequential(Backs(hands, 3), nn.Sequential(Backs(hands, 5), Backs(hands, 7)))
-    timer = Timer(model, hands.clock.now)
-    nodes = BackwardTimes(timer, hands.clock.now)
+    time = FakeClock()
+    model = nn.Sequential(Backs(time, 3), nn.Sequential(Backs(time, 5), Backs(time, 7)))
+    timer = Timer(model, time.clock.now)
+    nodes = BackwardTimes(timer, time.clock.now)
     with timer.running(sequences=True), nodes.running():
         model(torch.ones(2, requires_grad=True)).sum().backward()
 
@@ -220,10 +213,10 @@ def test_the_time_of_a_backward_goes_to_the_modules_that_made_its_nodes():
 
 
 def test_gradients_that_are_asked_for_by_name_are_timed_like_a_backward():
-    hands = Hands()
-    model = nn.Sequential(Backs(hands, 3), Backs(hands, 5))
-    timer = Timer(model, hands.clock.now)
-    nodes = BackwardTimes(timer, hands.clock.now)
+    time = FakeClock()
+    model = nn.Sequential(Backs(time, 3), Backs(time, 5))
+    timer = Timer(model, time.clock.now)
+    nodes = BackwardTimes(timer, time.clock.now)
     x = torch.ones(2, requires_grad=True)
     with timer.running(sequences=True), nodes.running():
         torch.autograd.grad(outputs=model(x).sum(), inputs=x)
@@ -243,19 +236,19 @@ def test_what_passes_between_two_nodes_goes_to_the_one_that_ended():
 
 @pytest.mark.parametrize("reentrant", [False, True])
 def test_what_a_checkpoint_runs_again_is_timed_in_the_module_that_runs(reentrant):
-    hands = Hands()
+    time = FakeClock()
 
     class Checkpointed(nn.Module):
         def __init__(self):
             super().__init__()
-            self.a, self.b = Both(hands, 10, 3), Both(hands, 20, 5)
+            self.a, self.b = Both(time, 10, 3), Both(time, 20, 5)
 
         def forward(self, x):
             return checkpoint(lambda y: self.b(self.a(y)), x, use_reentrant=reentrant)
 
     model = Checkpointed()
-    timer = Timer(model, hands.clock.now)
-    nodes = BackwardTimes(timer, hands.clock.now)
+    timer = Timer(model, time.clock.now)
+    nodes = BackwardTimes(timer, time.clock.now)
     with timer.running(sequences=True):
         loss = model(torch.ones(2, requires_grad=True)).sum()
         with nodes.running():
@@ -265,10 +258,10 @@ def test_what_a_checkpoint_runs_again_is_timed_in_the_module_that_runs(reentrant
 
 
 def test_a_backward_of_a_backward_goes_to_the_modules_of_the_first():
-    hands = Hands()
-    model = nn.Sequential(Backs(hands, 3), Powers())
-    timer = Timer(model, hands.clock.now)
-    nodes = BackwardTimes(timer, hands.clock.now)
+    time = FakeClock()
+    model = nn.Sequential(Backs(time, 3), Powers())
+    timer = Timer(model, time.clock.now)
+    nodes = BackwardTimes(timer, time.clock.now)
     x = torch.ones(2, requires_grad=True)
     with timer.running(sequences=True), nodes.running():
         (gradient,) = torch.autograd.grad(model(x).sum(), x, create_graph=True)
@@ -280,10 +273,10 @@ def test_a_backward_of_a_backward_goes_to_the_modules_of_the_first():
 
 
 def test_a_backward_on_another_thread_is_not_timed():
-    hands = Hands()
-    model = nn.Sequential(Backs(hands, 3))
-    timer = Timer(model, hands.clock.now)
-    nodes = BackwardTimes(timer, hands.clock.now)
+    time = FakeClock()
+    model = nn.Sequential(Backs(time, 3))
+    timer = Timer(model, time.clock.now)
+    nodes = BackwardTimes(timer, time.clock.now)
     with timer.running(sequences=True), nodes.running():
         other = threading.Thread(target=lambda: model(torch.ones(2, requires_grad=True)).sum().backward())
         other.start()
@@ -292,32 +285,32 @@ def test_a_backward_on_another_thread_is_not_timed():
     assert nodes.log == []
 
 
-def slowed(hands, *slowness):
+def slowed(time, *slowness):
     """A module of one second whose calls are slowed in turn; plain and timed runs alternate."""
-    model, turn = Takes(hands, 1), iter(slowness)
-    model.register_forward_pre_hook(lambda *_: setattr(hands, "time", hands.time + next(turn)))
+    model, turn = Takes(time, 1), iter(slowness)
+    model.register_forward_pre_hook(lambda *_: time.pass_by(next(turn)))
     return Run(model, (torch.ones(1),))
 
 
 def test_a_change_of_pace_between_the_halves_is_told_from_a_busy_machine():
-    hands = Hands()
-    changed = measure_latency(slowed(hands, *[0] * 8, *[0.25] * 8), warmup=0, repeats=8, clock=hands.clock)
-    busy = measure_latency(slowed(hands, *[0, 0, 0.25, 0.25] * 4), warmup=0, repeats=8, clock=hands.clock)
+    time = FakeClock()
+    changed = measure_latency(slowed(time, *[0] * 8, *[0.25] * 8), warmup=0, repeats=8, clock=time.clock)
+    busy = measure_latency(slowed(time, *[0, 0, 0.25, 0.25] * 4), warmup=0, repeats=8, clock=time.clock)
 
     assert [(type(c).__name__, getattr(c, "ratio", None)) for c in changed.caveats] == [("PaceChanged", 1.25)]
     assert [type(c).__name__ for c in busy.caveats] == ["BusyMachine"]
 
 
 def test_after_the_time_budget_no_repeat_begins():
-    hands = Hands()
-    found = measure_latency(slowed(hands, *[0] * 100), warmup=0, repeats=50, clock=hands.clock, budget=10)
+    time = FakeClock()
+    found = measure_latency(slowed(time, *[0] * 100), warmup=0, repeats=50, clock=time.clock, budget=10)
 
     assert len(found.timing.forward.samples) == 6  # a plain and a timed run take two seconds: after 12 it is enough
 
 
 def test_at_least_two_repeats_are_made_whatever_they_cost():
-    hands = Hands()
-    found = measure_latency(slowed(hands, *[0] * 100), warmup=0, repeats=50, clock=hands.clock, budget=0.5)
+    time = FakeClock()
+    found = measure_latency(slowed(time, *[0] * 100), warmup=0, repeats=50, clock=time.clock, budget=0.5)
 
     assert len(found.timing.forward.samples) == 2
 
@@ -375,14 +368,14 @@ def test_a_profiler_on_another_thread_is_left_alone_too():
 
 
 def test_the_parts_of_a_step_add_up_and_the_loss_is_timed_with_its_backward():
-    hands = Hands()
+    time = FakeClock()
 
     def loss(output):
-        hands.time += 100
+        time.pass_by(100)
         return output.sum()
 
-    run = Run(Backs(hands, 3), (torch.ones(2, requires_grad=True),), train=True, loss=loss)
-    found = measure_latency(run, warmup=0, repeats=2, clock=hands.clock).timing
+    run = Run(Backs(time, 3), (torch.ones(2, requires_grad=True),), train=True, loss=loss)
+    found = measure_latency(run, warmup=0, repeats=2, clock=time.clock).timing
 
     assert (found.forward.median, found.backward.median, found.step.median) == (0, 103, 103)
 

@@ -1,0 +1,96 @@
+"""What a window saw of its steps, and the profile that comes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+from ..analysis.times import with_times
+from ..capture.model.sites import Sites
+from ..capture.time.device_trace import DeviceTracing
+from ..capture.time.kernels import with_children
+from ..capture.time.latency import unplaced
+from ..capture.time.loop_marks import PhaseMarks, each_model
+from ..caveats import (
+    Caveat,
+    CompiledWhole,
+    CountedEager,
+    CountedLive,
+    CutOff,
+    MovedWindow,
+    NotCalled,
+    NotSplit,
+    ShapesChanged,
+    Window,
+)
+from ..timings import middle
+from ..tree import Profile
+from .schedule import Schedule
+from .step_watch import StepWatch
+from .timed_steps import TimedStep, timing_of, work_of
+
+
+@dataclass
+class SeenSteps:
+    """The counted step, the timed ones, and the kernels of the traced one."""
+
+    counted: StepWatch | None = None
+    """From its begin on; a profile may be asked for while the step runs."""
+    cut_off: bool = False
+    """True if the loop ended within the counted step."""
+    timed: list[TimedStep] = field(default_factory=list)
+    traced: DeviceTracing | None = None
+    others: dict[int, PhaseMarks] = field(default_factory=dict)
+    """Marks of every whole step after the counted one, by number."""
+
+    def profile(self, schedule: Schedule, sites: Sites) -> Profile:
+        """Costs of the counted step, with times as medians over the timed ones."""
+        assert self.counted is not None
+        assert self.counted.recording is not None
+        seen, marks = self.counted.recording.profile, self.counted.marks
+        compiled = sites.compiled or any(call.compiled for call in marks.calls)
+        result = replace(
+            seen,
+            timing=timing_of(self.timed, marks),
+            caveats=(*seen.caveats, *self._doubts(schedule, seen, marks), *_doubts_if(compiled, schedule.counted)),
+            batch_size=each_model(marks.calls, "samples"),
+            tokens=each_model(marks.calls, "tokens"),
+            step=schedule.counted,
+        )
+        if compiled:  # it ran as one piece, so only the root has a time; of several models no row has one
+            whole = result.timing.forward if "" in sites.roots else None
+            return replace(result, root=with_times(result.root, {"": whole.median} if whole is not None else {}))
+        if self.traced is not None:
+            return _with_kernels(result, self.traced)
+        timer = middle(self.timed, lambda step: step.whole).timer if self.timed else None
+        return result if timer is None else replace(result, root=with_times(result.root, timer.sums()))
+
+    def _doubts(self, schedule: Schedule, seen: Profile, counted: PhaseMarks) -> Iterator[Caveat]:
+        first = schedule.counted
+        changed = tuple(number for number, marks in self.others.items() if work_of(marks) != work_of(counted))
+        total = None if changed else seen.root.total.total.flops * len(schedule.steps)
+        yield Window(first, schedule.steps[-1], len(self.timed), total)
+        if first != schedule.asked:
+            yield MovedWindow(schedule.asked, first, schedule.moves[0])
+        if self.cut_off:
+            yield CutOff(first)
+        if changed:
+            yield ShapesChanged(first, changed)
+        if not (self.cut_off or counted.calls or any(marks.calls for marks in self.others.values())):
+            yield NotCalled(first, max((first, *self.others)))
+        elif not self.timed:
+            yield CountedLive("the loop ended before a step could be timed by itself")
+        elif self.traced is None and all(step.timer is None for step in self.timed):
+            yield NotSplit()
+        if self.traced is not None:
+            yield from unplaced(self.traced)
+
+
+def _doubts_if(compiled: bool, step: int) -> tuple[Caveat, ...]:
+    return (CountedEager(step), CompiledWhole()) if compiled else ()
+
+
+def _with_kernels(result: Profile, traced: DeviceTracing) -> Profile:
+    forward, backward = (with_children(found, ()) for found in (traced.forward(), traced.backward()))
+    root = with_times(result.root, forward, backward, streams=traced.streams())
+    return replace(result, root=root, timing=traced.timing(result.timing, training=True))
