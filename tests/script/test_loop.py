@@ -2,7 +2,6 @@
 
 import threading
 
-import pytest
 import torch
 from torch import nn
 
@@ -25,36 +24,32 @@ def train(model, optimizer):
     optimizer.step()
 
 
-@pytest.fixture(name="delivered")
-def _delivered():
-    return []
-
-
-def looped(plan, delivered, body, steps=9):
-    loop = ScriptLoop(plan, delivered.append)
+def looped(plan, body, steps=9):
+    """The loop after its last step, the profiles that it handed over, and its failures."""
+    profiles, failures = [], []
+    loop = ScriptLoop(plan, on_profile=profiles.append, on_failure=failures.append)
     loop.watch()
     try:
         for _ in range(steps):
             body()
     finally:
-        rest = loop.end(None)
-    return loop, rest
+        loop.end(None)
+    return loop, profiles, failures
 
 
-def test_a_failure_of_ours_ends_the_profile_and_not_the_loop(delivered, monkeypatch):
+def test_a_failure_of_ours_ends_the_profile_and_not_the_loop(monkeypatch):
     model = Small()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     monkeypatch.setattr(StepWindow, "_begin", lambda self: 1 / 0)
 
-    loop, _ = looped(Plan(3, 3), delivered, lambda: train(model, optimizer))
+    loop, profiles, failures = looped(Plan(3, 3), lambda: train(model, optimizer))
 
-    (make,) = delivered
-    with pytest.raises(ZeroDivisionError):
-        make()
+    assert profiles == []
+    assert [type(failure) for failure in failures] == [ZeroDivisionError]
     assert loop.delivered
 
 
-def test_steps_of_another_thread_are_not_ours(delivered):
+def test_steps_of_another_thread_are_not_ours():
     model, other = Small(), Small()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     aside = torch.optim.SGD(other.parameters(), lr=0.1)
@@ -65,13 +60,13 @@ def test_steps_of_another_thread_are_not_ours(delivered):
         thread.start()
         thread.join()
 
-    loop, _ = looped(Plan(4, 4), delivered, body)
+    loop, profiles, _ = looped(Plan(4, 4), body)
 
     assert loop.cycle.steps == 6  # up to the end of the window: the step after it was timed
-    assert delivered[0]().macs == MACS
+    assert profiles[0].macs == MACS
 
 
-def test_many_optimizers_in_one_step_are_one_step(delivered):
+def test_many_optimizers_in_one_step_are_one_step():
     """One optimizer a parameter, each stepping in backward as soon as its gradient is there."""
     model = Small()
     optimizers = {p: torch.optim.SGD([p], lr=0.1) for p in model.parameters()}
@@ -83,9 +78,23 @@ def test_many_optimizers_in_one_step_are_one_step(delivered):
     for parameter in model.parameters():
         parameter.register_post_accumulate_grad_hook(update)
 
-    looped(Plan(3, 3), delivered, lambda: model(torch.ones(5, 4)).square().mean().backward())
+    _, profiles, _ = looped(Plan(3, 3), lambda: model(torch.ones(5, 4)).square().mean().backward())
 
-    profile = delivered[0]()
+    (profile,) = profiles
     assert profile.step == 3
     assert profile.macs == MACS
     assert profile.optimizer.flops > 0
+
+
+def test_a_window_that_no_model_ran_in_is_a_failure_that_names_what_ran():
+    weight, relu = nn.Parameter(torch.ones(2)), nn.ReLU()
+    optimizer = torch.optim.SGD([weight], lr=0.1)
+
+    def body():
+        relu(weight).sum().backward()
+        optimizer.step()
+
+    loop, profiles, failures = looped(Plan(3, 3), body)
+
+    assert (loop.delivered, profiles) == (True, [])
+    assert "No model with parameters was called in step 3; modules called: ReLU." in str(failures[0])

@@ -21,7 +21,7 @@ def report(folder, **options):
 def test_a_profile_is_saved_and_shown(tmp_path):
     ours, stream = report(tmp_path)
 
-    ours.deliver(lenet)
+    ours.deliver(lenet())
 
     assert load(tmp_path / "p.json").macs == lenet().macs
     assert "LeNet" in stream.getvalue()
@@ -31,7 +31,7 @@ def test_a_profile_is_saved_and_shown(tmp_path):
 def test_rank_1_of_two_saves_under_its_own_name_and_is_silent(tmp_path):
     ours, stream = report(tmp_path)
 
-    ours.deliver(lambda: replace(lenet(), world=World(size=2, rank=1)))
+    ours.deliver(replace(lenet(), world=World(size=2, rank=1)))
 
     assert [path.name for path in tmp_path.iterdir()] == ["p-rank1.json"]
     assert stream.getvalue() == ""
@@ -40,10 +40,7 @@ def test_rank_1_of_two_saves_under_its_own_name_and_is_silent(tmp_path):
 def test_a_failure_is_one_line_and_goes_no_further(tmp_path):
     ours, stream = report(tmp_path)
 
-    def fails():
-        raise ZeroDivisionError("of all things")
-
-    ours.deliver(fails)
+    ours.excuse(ZeroDivisionError("of all things"))
 
     assert stream.getvalue() == "flopsight: Profiling failed: ZeroDivisionError: of all things\n"
 
@@ -53,7 +50,7 @@ def test_a_file_that_cannot_be_written_any_more_is_named(tmp_path):
     ours = Report(tmp_path / "gone" / "p.json", stream=stream)
     (tmp_path / "gone").write_text("a file where the folder was to be")
 
-    ours.deliver(lenet)
+    ours.deliver(lenet())
 
     assert f"{tmp_path / 'gone' / 'p.json'} cannot be written" in stream.getvalue()
 
@@ -61,7 +58,7 @@ def test_a_file_that_cannot_be_written_any_more_is_named(tmp_path):
 def test_a_broken_budget_and_an_unknown_op_are_said(tmp_path):
     ours, stream = report(tmp_path, budgets={"params": 1}, strict=True)
 
-    ours.deliver(oddities)
+    ours.deliver(oddities())
 
     failed = [line for line in stream.getvalue().splitlines() if "FAILED" in line]
     assert len(failed) == 2
@@ -91,7 +88,7 @@ def test_what_cannot_be_delivered_is_refused_at_once(options, said):
 def test_the_page_is_named_beside_the_profile(tmp_path):
     ours, stream = report(tmp_path, formats=("html",))
 
-    ours.deliver(lenet)
+    ours.deliver(lenet())
 
     assert stream.getvalue() == f"flopsight: Saved {tmp_path / 'p.json'} and {tmp_path / 'p.html'}\n"
     assert (tmp_path / "p.html").exists()
@@ -101,7 +98,7 @@ def test_a_script_that_closes_the_stream_goes_on_and_has_its_profile(tmp_path):
     ours, stream = report(tmp_path)
     stream.close()
 
-    ours.deliver(lenet)
+    ours.deliver(lenet())
     ours.say("This is heard by nobody.")
 
     assert load(tmp_path / "p.json").macs == lenet().macs

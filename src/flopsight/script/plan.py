@@ -18,7 +18,12 @@ class Plan:
     model: str | None = None
     """The class of the model, by its name or its dotted path; None is every model that runs."""
     per: str | None = None
-    """What ends a step: `optimizer` or `forward`; None is found out."""
+    """What ends a step: `optimizer` or `forward`; None lets the loop decide."""
+
+    @property
+    def lead(self) -> int:
+        """The step from which on the loop is marked: the one before the window shows what a usual step is."""
+        return max(self.first - 1, 1)
 
     @property
     def wanted(self) -> str:
@@ -26,7 +31,7 @@ class Plan:
         return "model with parameters" if self.model is None else f"module of class {self.model}"
 
     def admits(self, module: Any) -> bool:
-        """Whether a module that nobody calls is a model: it is the one asked for, or has parameters."""
+        """True if a module called from outside every other one is a model: it is the one asked for, or has parameters."""
         if self.model is None:
             return next(module.parameters(), None) is not None
         return any(self.model == name for kind in type(module).__mro__ for name in _names(kind))

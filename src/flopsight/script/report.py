@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -58,10 +58,10 @@ class Report:
                     f"A script's step has no timeline for a {drawn.name}. Take one: flopsight profile ... -o p{drawn.suffix}"
                 )
 
-    def deliver(self, make: Callable[[], Profile]) -> None:
+    def deliver(self, profile: Profile) -> None:
         """Save and show a profile. Nothing that goes wrong here may stop the user's script."""
         try:
-            profile = only(make(), self.phases)
+            profile = only(profile, self.phases)
             path = self._save(profile)
             if profile.world.rank == 0:
                 self._show(profile)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -27,14 +26,14 @@ def profile_script(program: Program, plan: Plan, report: Report) -> int:
     process = os.getpid()
     watched: list[ScriptLoop] = []
 
-    def deliver(make: Callable[[], Profile]) -> None:
-        report.deliver(lambda: _named(make(), program))
+    def deliver(profile: Profile) -> None:
+        report.deliver(_named(profile, program))
 
     def watch() -> None:
         try:
             from .script_loop import ScriptLoop
 
-            loop = ScriptLoop(plan, deliver)
+            loop = ScriptLoop(plan, on_profile=deliver, on_failure=report.excuse)
             loop.watch()
         except Exception as problem:
             report.excuse(problem)
@@ -49,22 +48,20 @@ def profile_script(program: Program, plan: Plan, report: Report) -> int:
         report.say(f"{program.label} did not import torch, so nothing was profiled. {ELSEWHERE}")
         return ending.code
     loop = watched[0]
-    rest = loop.end(ending.problem)
-    if rest is not None:
-        deliver(rest)
-    elif not loop.delivered and loop.rank == 0:
+    loop.end(ending.problem)
+    if not loop.delivered and loop.rank == 0:
         report.say(f"{program.label} ended {_seen(loop, plan)}")
     return ending.code
 
 
 def _named(profile: Profile, program: Program) -> Profile:
-    """A root that was made to hold several models bears the script's name."""
+    """Name the root after the script where it is only a holder of several models."""
     root = profile.root
     return replace(profile, root=replace(root, kind=program.label)) if root.kind == "recording" else profile
 
 
 def _seen(loop: ScriptLoop, plan: Plan) -> str:
-    """How far the script came, and what to do about it."""
+    """Say how far the script came, and what to do about it."""
     name = loop.model_name
     if loop.cycle.steps:
         return f"after {_many(loop.cycle.steps, 'step')}, {_too_early(loop.cycle.steps, plan)}"

@@ -1,4 +1,4 @@
-"""The loop of somebody's script: its models and steps, found while it runs, and one window of them profiled."""
+"""The loop of a script: finds its models and steps while it runs, and profiles one window of the steps."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import torch
@@ -28,24 +27,23 @@ FORWARDS_ONLY = Note("A step is a forward here: a backward that follows it is no
 UNSEEN = "where that step began was known only after it"
 
 
-Make = Callable[[], Profile]
-
-
 class ScriptLoop:
-    """Watches a script from the import of torch on, and hands over the profile when its window is complete.
+    """Watches a script from the import of torch on, and calls `on_profile` or `on_failure` when its window is over.
 
     A step ends with an optimizer's step. A script without an optimizer infers: there a step is a forward of the first
     model that it calls. Outside the window, a hook that counts is all that runs.
     """
 
-    def __init__(self, plan: Plan, complete: Callable[[Make], None]) -> None:
+    def __init__(
+        self, plan: Plan, *, on_profile: Callable[[Profile], None], on_failure: Callable[[Exception], None]
+    ) -> None:
         self.cycle = OptimizerCycle()
         self.forwards = 0
         self.per = plan.per
         self.delivered = False
+        """True after one of the two callbacks was called."""
         self._plan = plan
-        self._lead = max(plan.first - 1, 1)  # the step before the window tells what a usual step is
-        self._complete = complete
+        self._on_profile, self._on_failure = on_profile, on_failure
         self._updates = Updates(self._stepped)
         self._finder = ModelFinder(plan.admits, self._forward)
         self._window: StepWindow | None = None
@@ -55,14 +53,14 @@ class ScriptLoop:
     # -- on and off
 
     def watch(self) -> None:
-        """Begin; forked processes, such as those that load data, are left alone."""
+        """Start watching this process; processes that it forks, such as data loaders, are not watched."""
         self._updates.watch()
         if self.per != OPTIMIZER or self._plan.first == 0:
             self._finder.watch()
         os.register_at_fork(after_in_child=self._leave)
 
     def _leave(self) -> None:
-        """Take everything off, in a forked process or after a failure."""
+        """Stop watching, in a forked process or after a failure."""
         self._over = True
         window, self._window = self._window, None
         with suppress(Exception):  # the thread that forked may not be the one that holds our modes
@@ -70,17 +68,20 @@ class ScriptLoop:
             if window is not None:
                 window.abandon()
 
-    def end(self, problem: BaseException | None) -> Make | None:
-        """The script is over: what there is to hand over yet; of one that raised, a part of a step too."""
+    def end(self, problem: BaseException | None) -> None:
+        """Stop at the end of the script; a window that is not complete is handed over as far as it went.
+
+        A step that was cut off counts only if the script raised: otherwise the script just stopped calling its model.
+        """
         self._over = True
         self._finder.end()
         self._updates.end()
         window = self._window
         if window is None:
-            return None
+            return
         window.__exit__(type(problem), problem, None)
-        whole = window.counted or (problem is not None and window.cut_off)
-        return partial(self._finished, window) if whole else None
+        if window.counted or (problem is not None and window.cut_off):
+            self._deliver(window)
 
     # -- what was seen
 
@@ -91,13 +92,13 @@ class ScriptLoop:
 
     @property
     def others(self) -> str:
-        """Which classes ran that were not asked for."""
+        """The classes that were called and not asked for, in words."""
         names = self._finder.passed_by
         return f" (called were {', '.join(names)})" if names else ""
 
     @property
     def rank(self) -> int:
-        """Which process this is."""
+        """The rank of this process."""
         return rank_and_size()[0]
 
     # -- steps that an optimizer ends
@@ -106,7 +107,7 @@ class ScriptLoop:
         if self._over or self.per == FORWARD:
             return
         boundary = self.cycle.stepped(optimizer)
-        early = self._window is None and self.cycle.steps < self._lead and self.per == OPTIMIZER
+        early = self._window is None and self.cycle.steps < self._plan.lead and self.per == OPTIMIZER
         if boundary is not Boundary.WITHIN and not early:
             with self._guarded():
                 self._end_update(optimizer, boundary, unlike)
@@ -118,7 +119,7 @@ class ScriptLoop:
             self._begin_again()
         elif self._window is not None:
             self._end_step(self._window, unlike)
-        if self._window is None and not self._over and self.cycle.steps >= self._lead:
+        if self._window is None and not self._over and self.cycle.steps >= self._plan.lead:
             self._begin(self.cycle.steps, [optimizer])
 
     # -- steps that are forwards
@@ -137,6 +138,8 @@ class ScriptLoop:
     def _decide(self) -> None:
         """Find out, at the forward that could be the first of the window, whether a step is a forward or an update."""
         if self.per is None:
+            # An optimizer may exist that has not stepped yet: with a window from step 0, or after many accumulated
+            # batches. Optimizers are not registered anywhere, so the objects of the process are searched, once.
             exists = any(issubclass(type(one), torch.optim.Optimizer) for one in gc.get_objects())
             self.per = OPTIMIZER if exists else FORWARD
         if self.per == FORWARD:
@@ -152,14 +155,13 @@ class ScriptLoop:
 
     @contextmanager
     def _guarded(self) -> Iterator[None]:
-        """A failure of ours ends the profile and not the script."""
+        """Let a failure of ours end the profile and not the script."""
         try:
             yield
         except Exception as problem:
-            failure = problem
             self._leave()
             self.delivered = True
-            self._complete(lambda: _raise(failure))
+            self._on_failure(problem)
 
     def _begin(self, current: int, optimizers: list[torch.optim.Optimizer] | None = None) -> None:
         steps = range(max(self._plan.first, current), max(self._plan.last, current) + 1)
@@ -176,14 +178,23 @@ class ScriptLoop:
     def _end_step(self, window: StepWindow, unlike: str = "") -> None:
         window.step(unlike)
         if window.done:
-            self._over = self.delivered = True
+            self._over = True
             self._window = None
             window.close()
             self._finder.end()
             self._updates.end()
-            self._complete(partial(self._finished, window))
+            self._deliver(window)
 
-    def _finished(self, window: StepWindow) -> Profile:
+    def _deliver(self, window: StepWindow) -> None:
+        self.delivered = True
+        try:
+            profile = self._profile_of(window)
+        except Exception as problem:
+            self._on_failure(problem)
+        else:
+            self._on_profile(profile)
+
+    def _profile_of(self, window: StepWindow) -> Profile:
         if not window.sites.roots:
             called = ", ".join(window.sites.passed_by) or "none"
             raise InputError(f"No {self._plan.wanted} was called in step {window.steps[0]}; modules called: {called}.")
@@ -194,7 +205,3 @@ class ScriptLoop:
             return result
         moved = MovedWindow(self._plan.first, result.step, SEVERAL if self._several else UNSEEN)
         return replace(result, caveats=(*result.caveats, moved))
-
-
-def _raise(problem: Exception) -> Profile:
-    raise problem
