@@ -21,7 +21,7 @@ from torch import nn
 
 import flopsight
 from flopsight.capture.model.run import Run
-from flopsight.capture.time.latency import traced_pass
+from flopsight.capture.time.latency import run_traced
 
 BF16 = torch.bfloat16
 SHOTS = 20
@@ -109,7 +109,7 @@ def latency(*words):
             found = [reported_and_true(model, kwargs, forward) for _ in range(PROFILES)]
             ratios, truth = [ours / true for ours, true in found], median(true for _, true in found)
             shots = one_shots(model, forward)
-            device = traced_pass(Run(model, kwargs=kwargs)).found
+            device = run_traced(Run(model, kwargs=kwargs)).found
         placed = sum(seconds for (path, _), seconds in device.by_row.items() if path != "<outside>") / device.busy
         budget = 15 * truth + 20 * truth + 5
         figures = (
@@ -221,7 +221,7 @@ def kernels():
     for name, model, x in training_cases():
         run = Run(model, (x,), train=True)
         run.step()
-        device = traced_pass(run).found
+        device = run_traced(run).found
         backward = device.rows("backward")
         inside = sum(seconds for path, seconds in backward.items() if path != "<outside>")
         print(
@@ -279,7 +279,7 @@ def events(path="out/h200_events.json"):
     for _ in range(3):
         run.step()
     seen = []
-    tracing = traced_pass(run, keep=seen.extend)
+    tracing = run_traced(run, keep=seen.extend)
     keep = [event for event in seen if event.device or event.correlation or event.name.startswith("autograd::")]
     page = {"marks": asdict(tracing.marks()), "events": [list(asdict(event).values()) for event in keep]}
     Path(path).parent.mkdir(parents=True, exist_ok=True)

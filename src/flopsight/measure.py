@@ -16,7 +16,7 @@ from .capture.model.run import Run, make_run
 from .capture.time.kineto import NoDeviceTrace
 from .capture.time.latency import measure_latency
 from .capture.time.module_marks import forget
-from .capture.time.timeline import timeline_of
+from .capture.time.timeline import trace_timeline
 from .caveats import Note
 from .counting import Ignored, Options, Recording, attach, count_run, kept
 from .errors import CheckFailed, InputError, whole_number
@@ -154,7 +154,7 @@ def _with_timeline(result: Profile, run: Run) -> Profile:
     """One more run, traced; where that cannot be, the profile says why and is complete without."""
     try:
         with kept(run):
-            return replace(result, timeline=timeline_of(run))
+            return replace(result, timeline=trace_timeline(run))
     except NoDeviceTrace as problem:
         return replace(result, caveats=(*result.caveats, Note(f"No timeline was taken: {problem}.")))
     except Exception as problem:

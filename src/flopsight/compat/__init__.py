@@ -1,1 +1,1 @@
-"""The faces that users of the older profilers know: thin, over the one engine."""
+"""The interfaces of the older profilers, as thin layers over the one engine."""

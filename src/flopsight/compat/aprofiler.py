@@ -1,4 +1,4 @@
-"""AProfiler: activation bytes beside FLOPs, by depth, in the form its users know."""
+"""AProfiler: prints activation bytes and FLOPs by depth in that profiler's format."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .flops_profiler import FlopsProfiler
 
 
 class AProfiler(FlopsProfiler):
-    """A FlopsProfiler that also tells what the activations take, and how much of the device's peak is used."""
+    """A FlopsProfiler that also gives the bytes of activations and the share of the device's peak."""
 
     format = "aprofiler"
 

@@ -1,4 +1,4 @@
-"""What a DeepSpeed engine knows about the model that it trains: the world, the batch, the times of its phases."""
+"""Adds to a profile what a DeepSpeed engine knows: the world, the batch, the times of its phases."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 from ..tree import Profile, Stat, Timing
 
 SHARDS_PARAMETERS = 3
-"""The stage of ZeRO from which on a rank holds a part of every parameter."""
+"""From this ZeRO stage on, a rank holds only a part of every parameter."""
 
 
 def with_engine(seen: Profile, engine: Any, batches: int = 1) -> Profile:
-    """A profile of some batches with what its engine adds."""
+    """Add the engine's world, batch size and timers to a profile of some batches."""
     world = replace(
         seen.world,
         size=engine.world_size,

@@ -87,16 +87,16 @@ class FlopsProfiler:
 
     @property
     def started(self) -> bool:
-        """Whether the profiler is counting right now."""
+        """True while the profiler is counting."""
         return self._shot.running
 
     @property
     def profile(self) -> Profile:
         """What was seen so far, as a `flopsight.Profile`."""
-        return self._completed(self._shot.profile)
+        return self._with_engine(self._shot.profile)
 
-    def _completed(self, seen: Profile) -> Profile:
-        """With what the training engine around the model knows."""
+    def _with_engine(self, seen: Profile) -> Profile:
+        """Add what the training engine knows."""
         seen = replace(seen, recompute_fwd_factor=self.recompute_fwd_factor)
         return seen if self.ds_engine is None else with_engine(seen, self.ds_engine)
 
@@ -167,12 +167,12 @@ class FlopsProfiler:
 
 
 def check_page(module_depth: int, top_modules: int) -> None:
-    """Refuse what cannot be printed: the pages of all the older profilers take the same two numbers."""
+    """Refuse a depth or number of modules that cannot be printed, the same for all older profilers."""
     prepare("deepspeed", module_depth=module_depth, top_modules=top_modules)
 
 
 def write(text: str, output_file: str | Path | None = None) -> None:
-    """Print, or write to a file whose directories are made and whose old contents go."""
+    """Print, or write to a file: its folders are made, its old contents replaced."""
     if output_file is None:
         sys.stdout.write(text)
         return

@@ -1,4 +1,4 @@
-"""Which rows to leave out of the totals: `ignore_modules` takes classes, modules and names."""
+"""`ignore_modules`: leaves classes, modules or names out of the totals."""
 
 from __future__ import annotations
 

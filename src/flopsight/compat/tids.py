@@ -1,4 +1,4 @@
-"""TIDSProfiler: shapes beside latencies, in the form its users know."""
+"""TIDSProfiler: prints every module's shapes and latency in that profiler's format."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .flops_profiler import FlopsProfiler, check_page, write
 
 
 class TIDSProfile(str):
-    """The printed tree; `profile` holds the numbers behind it."""
+    """The printed tree; `profile` holds its numbers."""
 
     __slots__ = ("profile",)
     profile: Profile

@@ -1,1 +1,1 @@
-"""One file a framework, imported by those who use it; nothing of ours imports them."""
+"""One file a framework, imported by its users; no other file of ours imports them."""

@@ -32,11 +32,10 @@ class AcceleratedSteps:
 
     @property
     def profile(self) -> Profile | None:
-        """What the window held; None until it lies behind."""
+        """The profile of the window; None before its last step."""
         return self._follower.profile
 
     def __enter__(self) -> AcceleratedSteps:
-        """Begin with step 0."""
         self._follower.step_begins()
         return self
 
@@ -50,7 +49,6 @@ class AcceleratedSteps:
         self._follower.step_begins()
 
     def __exit__(self, problem: type[BaseException] | None, *details: object) -> None:
-        """Take everything off; where the loop ended early, what there is of the window is kept."""
         if problem is None:
             self._follower.end()
         else:

@@ -1,4 +1,4 @@
-"""What every callback does: follow a framework's loop with a window of steps, and hand over what came of it, once."""
+"""What every callback shares: a window of steps over a framework's loop, whose profile is saved and logged once."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ALONE = World()
 
 
 class Follower:
-    """Told by a framework when training and its steps begin and end; a step ends with the optimizer's update."""
+    """A framework calls it when training and its steps begin and end; a step ends with the optimizer's update."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class Follower:
         self.save_to = save_to
         self.phases = parse_phases(phases)
         self.profile: Profile | None = None
-        """What the window held; None until it lies behind."""
+        """The profile of the window; None before its last step."""
         self._window: StepWindow | None = None
         self._world = ALONE
         self._main = True
@@ -74,11 +74,11 @@ class Follower:
         return self._finish(self._window) if self._window.done else {}
 
     def interrupted(self) -> None:
-        """Something happened between two steps that is neither: an evaluation, a checkpoint."""
+        """An evaluation or a checkpoint ran between two steps, so the time since the last one is not waiting for data."""
         self._waited = False
 
     def end(self) -> None:
-        """Training is over; where the window is not, what there is of it is kept."""
+        """Training is over; an incomplete window is kept as far as it went."""
         window = self._window
         self.stop()
         if window is None:
@@ -89,7 +89,7 @@ class Follower:
             warnings.warn(str(problem), stacklevel=2)
 
     def stop(self) -> None:
-        """Take everything off at once."""
+        """Stop watching at once."""
         if self._window is not None:
             self._window.close()
         self._window = None

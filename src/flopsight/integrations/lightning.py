@@ -32,7 +32,7 @@ class FlopsightCallback(Callback):  # type: ignore[misc]
 
     @property
     def profile(self) -> Profile | None:
-        """What the window held; None until it lies behind."""
+        """The profile of the window; None before its last step."""
         return self._follower.profile
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
@@ -66,5 +66,5 @@ class FlopsightCallback(Callback):  # type: ignore[misc]
         self._follower.end()
 
     def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
-        """Leave nothing behind."""
+        """Stop watching."""
         self._follower.stop()

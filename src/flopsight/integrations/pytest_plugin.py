@@ -21,7 +21,7 @@ HOW_MANY = 5
 
 
 class ModelProfiler:
-    """What `profile_model` is: profiles a model and holds it to the budget that the test is marked with."""
+    """The value of the `profile_model` fixture: profiles a model and fails the test if it exceeds the marked budget."""
 
     def __init__(self, budget: Mapping[str, Any]) -> None:
         self.budget = budget

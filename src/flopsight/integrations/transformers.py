@@ -34,7 +34,7 @@ class FlopsightCallback(TrainerCallback):  # type: ignore[misc]
 
     @property
     def profile(self) -> Profile | None:
-        """What the window held; None until it lies behind."""
+        """The profile of the window; None before its last step."""
         return self._follower.profile
 
     def attach(self, trainer: Trainer) -> FlopsightCallback:

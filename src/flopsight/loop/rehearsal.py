@@ -1,7 +1,7 @@
-"""A rehearsal: the call that is about to be timed, made by an understudy of the model first.
+"""A rehearsal: a copy of the model makes the call that is about to be timed.
 
-After any pause a model that waits for the host runs slower, until the host's caches are warm again. A count just before
-a call is such a pause. So an understudy makes the call a few times, and then the model makes it at the pace of its loop.
+After any pause a model that is bound by the host runs slower, until the host's caches are warm again. A count just
+before a call is such a pause. So a copy makes the call a few times, and then the model runs at the pace of its loop.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from ..capture.twin.known_values import was_written
 from ..capture.twin.meta_copy import plain_tensors
 
 TIMES = 3
-"""After one call the pace is not yet quite that of the loop."""
+"""Calls of the copy: after one, the pace is not yet quite that of the loop."""
 LONG = 0.02
-"""Seconds of a call that does not wait for the host, so that once is enough."""
+"""Seconds. A longer call is not bound by the host, so one rehearsal is enough."""
 LARGEST = 1 << 24
-"""Bytes that may be copied: what takes more is no small step, and its memory would be missed."""
+"""Bytes that may be copied. A larger model is not bound by the host, and may need its memory."""
 
 
 class Rehearsal:
@@ -34,24 +34,24 @@ class Rehearsal:
 
     def __init__(self, model: nn.Module, path: str, args: Any, kwargs: Any) -> None:
         self._path, self._args, self._kwargs = path, args, kwargs
-        self._understudy: nn.Module | None = None
-        with suppress(Exception):  # a model that cannot be copied goes without
-            self._understudy = _understudy(model, tensors_in((args, kwargs)))
+        self._copy: nn.Module | None = None
+        with suppress(Exception):  # a model that cannot be copied is not rehearsed
+            self._copy = _copy(model, tensors_in((args, kwargs)))
 
     def run(self, twin_parameters: Iterable[torch.Tensor], clock: Clock) -> None:
-        """Make the call, each time from the same state, unless it would write into the memory that is shared.
+        """Make the call, each time from the same state, unless it writes into the parameters, which are shared.
 
-        A run of the model's twin has shown whether it would. The copy stays: to take it apart would cool the caches again.
+        The run of the twin has shown whether it does. The copy stays alive: freeing it would cool the caches again.
         """
-        if self._understudy is None or any(map(was_written, twin_parameters)):
+        if self._copy is None or any(map(was_written, twin_parameters)):
             return
-        call = self._understudy.get_submodule(self._path)
-        # What the call raises it will raise again, where the user sees it; and nothing is compiled for a copy.
+        call = self._copy.get_submodule(self._path)
+        # An exception is raised again by the real call, where the user sees it; and nothing is compiled for a copy.
         with suppress(Exception), eager(), _without_cast_weights():
             for _ in range(TIMES):
                 args, kwargs = with_tensors(self._args, _cloned), with_tensors(self._kwargs, _cloned)
                 begin = clock.now()
-                with kept_model(self._understudy):
+                with kept_model(self._copy):
                     call(*args, **kwargs)
                     clock.wait()
                 if clock.now() - begin > LONG:
@@ -60,7 +60,7 @@ class Rehearsal:
 
 @contextmanager
 def _without_cast_weights() -> Iterator[None]:
-    """Autocast keeps the weights that it has cast until its block ends; the model is to cast its own."""
+    """Switch off autocast's cache of cast weights, or the real call would use those of the copy."""
     before = torch.is_autocast_cache_enabled()
     torch.set_autocast_cache_enabled(False)
     try:
@@ -69,9 +69,9 @@ def _without_cast_weights() -> Iterator[None]:
         torch.set_autocast_cache_enabled(before)
 
 
-def _understudy(model: nn.Module, inputs: list[torch.Tensor]) -> nn.Module | None:
+def _copy(model: nn.Module, inputs: list[torch.Tensor]) -> nn.Module | None:
     if torch.distributed.is_available() and torch.distributed.is_initialized():
-        return None  # the other processes would not answer
+        return None  # a collective would wait for the other processes
     held = [*model.buffers(), *plain_tensors(model)]
     if sum(map(stored_bytes, (*held, *inputs))) > LARGEST:
         return None

@@ -9,7 +9,7 @@ from ..analysis.times import with_times
 from ..capture.model.sites import Sites
 from ..capture.time.device_trace import DeviceTracing
 from ..capture.time.kernels import with_children
-from ..capture.time.latency import unplaced
+from ..capture.time.latency import unplaced_work
 from ..capture.time.loop_marks import PhaseMarks, each_model
 from ..caveats import (
     Caveat,
@@ -83,7 +83,7 @@ class SeenSteps:
         elif self.traced is None and all(step.timer is None for step in self.timed):
             yield NotSplit()
         if self.traced is not None:
-            yield from unplaced(self.traced)
+            yield from unplaced_work(self.traced)
 
 
 def _doubts_if(compiled: bool, step: int) -> tuple[Caveat, ...]:

@@ -24,7 +24,7 @@ class TimedStep:
     timer: Timer | None
     """Times of modules, on the host."""
     wait: float
-    """Seconds before the model was called."""
+    """Seconds from the begin of the step to the first call of a model."""
     whole: float
 
     @property
@@ -35,12 +35,12 @@ class TimedStep:
 
 
 def work_of(marks: PhaseMarks) -> list[tuple[Site, Any]]:
-    """What a step called its models with; steps for which that is equal cost the same."""
+    """The models that a step called and with which shapes; steps with equal work cost the same."""
     return [(call.site, call.shapes) for call in marks.calls]
 
 
 def timing_of(timed: Sequence[TimedStep], counted: PhaseMarks) -> Timing:
-    """Medians over the timed steps; where there is none, what the counted one took."""
+    """Medians over the timed steps; without any, the times of the counted one."""
     marks = [step.marks for step in timed] or ([counted] if counted.bounds is not None else [])
     stats = {name: Stat(tuple(one.seconds(name) for one in marks)) for name in TIMED if marks}
     ran = {name: stat for name, stat in stats.items() if any(stat.samples)}

@@ -1,1 +1,1 @@
-"""Somebody's script, run as `python` runs it, with one window of its steps profiled."""
+"""`flopsight run`: a user's script, run as `python` runs it, with one window of its steps profiled."""

@@ -1,4 +1,4 @@
-"""A traceback as the user knows it: the frames of the profiler taken out."""
+"""Removes the profiler's own frames from a traceback."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from types import TracebackType
 
 OURS = Path(__file__).parent.parent
 EVERY_FRAME = "FLOPSIGHT_TRACEBACK"
-"""The variable that keeps our frames in, for reports about us."""
+"""The environment variable that keeps our frames in, for bug reports."""
 
 
 def without_ours(problem: BaseException) -> None:
-    """Take our frames out of an exception's traceback, and out of those that led to it."""
+    """Remove our frames from an exception's traceback, and from the exceptions that it was raised from."""
     if os.environ.get(EVERY_FRAME):
         return
     todo, seen = [problem], set[int]()
@@ -25,7 +25,7 @@ def without_ours(problem: BaseException) -> None:
 
 
 def is_ours(filename: str) -> bool:
-    """Whether a file is the profiler's; an embedded model is the user's as much as any other."""
+    """True for the profiler's files, except the embedded models, which are shown like a user's."""
     path = Path(filename)
     return path.is_relative_to(OURS) and not path.is_relative_to(OURS / "zoo")
 

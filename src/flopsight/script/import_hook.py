@@ -1,4 +1,4 @@
-"""Tell when a module has been imported, without importing it: the script may set things up before it does."""
+"""Calls a function right after a module is imported, without importing it: the script may set things up before."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from types import ModuleType
 
 
 @contextmanager
-def when_imported(name: str, arrived: Callable[[], None]) -> Iterator[None]:
-    """Call `arrived` when the module is there: now, or right after its import inside the block."""
+def when_imported(name: str, on_import: Callable[[], None]) -> Iterator[None]:
+    """Call `on_import` now if the module is imported already, else right after its import inside the block."""
     if name in sys.modules:
-        arrived()
+        on_import()
         yield
         return
-    finder = _Finder(name, arrived)
+    finder = _Finder(name, on_import)
     sys.meta_path.insert(0, finder)
     try:
         yield
     finally:
-        finder.step_aside()
+        finder.remove()
 
 
 class _Finder(MetaPathFinder):
-    """Finds one module through the other finders, and hears when it has been run."""
+    """Finds one module through the other finders, and wraps its loader to learn when the import is done."""
 
-    def __init__(self, name: str, arrived: Callable[[], None]) -> None:
+    def __init__(self, name: str, on_import: Callable[[], None]) -> None:
         self._name = name
-        self._arrived = arrived
+        self._on_import = on_import
 
-    def step_aside(self) -> None:
+    def remove(self) -> None:
         if self in sys.meta_path:
             sys.meta_path.remove(self)
 
@@ -42,20 +42,20 @@ class _Finder(MetaPathFinder):
     ) -> ModuleSpec | None:
         if fullname != self._name:
             return None
-        self.step_aside()
+        self.remove()
         spec = find_spec(fullname)
         if spec is not None and spec.loader is not None:
-            _announce(spec.loader, self._arrived)
+            _call_after_import(spec.loader, self._on_import)
         return spec
 
 
-def _announce(loader: Loader, arrived: Callable[[], None]) -> None:
-    """Let a loader say when its module has been run, this once."""
+def _call_after_import(loader: Loader, on_import: Callable[[], None]) -> None:
+    """Have the loader call `on_import` once, after it has run its module."""
     run = loader.exec_module
 
     def running(module: ModuleType) -> None:
         del loader.exec_module
         run(module)
-        arrived()
+        on_import()
 
     loader.exec_module = running  # type: ignore[method-assign]

@@ -18,7 +18,7 @@ from ..errors import InputError
 from .frames import without_ours
 
 INTERRUPTED = 130
-"""What a shell reports of a program that Ctrl-C ended."""
+"""The exit code that a shell reports for a program that Ctrl-C ended."""
 
 
 @dataclass(frozen=True)
@@ -31,12 +31,12 @@ class Program:
 
     @property
     def label(self) -> str:
-        """What it is called in a sentence."""
+        """Its name in a sentence."""
         return self.name if self.is_module else Path(self.name).name
 
     @property
     def title(self) -> str:
-        """What the file of its profile is named after."""
+        """Its name in the file name of its profile."""
         return self.name if self.is_module else Path(self.name).stem
 
 
@@ -46,11 +46,11 @@ class Ending:
 
     code: int
     problem: BaseException | None = None
-    """What it raised and nobody caught."""
+    """The exception that the script did not catch."""
 
 
 def launch(program: Program) -> Ending:
-    """Run the program to its end. What it raises is shown as `python` shows it, without our frames."""
+    """Run the program to its end. An exception is printed as `python` prints it, without our frames."""
     compiled, main = _load(program)
     sys.modules["__main__"] = main
     try:
@@ -72,7 +72,7 @@ def _exit_code(problem: SystemExit) -> int:
 
 
 def _load(program: Program) -> tuple[Callable[[], CodeType], ModuleType]:
-    """How to compile the program, and the `__main__` that it runs in; argv and search path are its own from here on."""
+    """Set the program's argv and search path; give a function that compiles it, and the `__main__` it runs in."""
     if program.is_module:
         _search_first(str(Path.cwd()))
         spec = _module_spec(program.name)
@@ -95,7 +95,7 @@ def _load(program: Program) -> tuple[Callable[[], CodeType], ModuleType]:
 
 
 def _search_first(folder: str) -> None:
-    """Where the script's own imports are looked for first; `python -P` asks for no such place."""
+    """Put a folder first on the import path, as `python` does without `-P`."""
     if not getattr(sys.flags, "safe_path", False):
         sys.path[0] = folder
 
@@ -121,7 +121,7 @@ def _code_of(spec: ModuleSpec) -> CodeType:
 
 
 def _main(file: str | None, spec: ModuleSpec | None = None, loader: object = None) -> ModuleType:
-    """A fresh `__main__`; processes that the script spawns read in it what to import."""
+    """Make a new `__main__`; spawned processes read in it which file to import."""
     main = ModuleType("__main__")
     main.__dict__.update(
         __builtins__=builtins,

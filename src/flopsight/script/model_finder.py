@@ -1,4 +1,4 @@
-"""The model of a script that has no optimizer: found by its first call, its forwards counted from then on."""
+"""Finds the model of a script at its first call, and counts its forwards from then on."""
 
 from __future__ import annotations
 
@@ -21,30 +21,30 @@ Around = Callable[[Callable[[], Any]], Any]
 class ModelFinder:
     """Waits for the first call of a model, then wraps the calls of that one alone.
 
-    Watching for it costs a little at every module call; once it is found, only calls of its class cost anything.
-    The watch is off again before the model runs, so that torch.compile traces it as if nobody had watched.
+    The search costs a little at every module call; once the model is found, only calls of its class are wrapped.
+    The search ends before the model runs, so that torch.compile sees torch's own `__call__`.
     """
 
     def __init__(self, admits: Callable[[nn.Module], bool], around: Around) -> None:
         self.name = ""
         """The class of the model, once it is found."""
         self.passed_by: dict[str, None] = {}
-        """Classes that were called from outside every other module and not admitted."""
+        """Classes of outermost modules that were called and not admitted; a dict, to keep their order."""
         self._admits = admits
         self._around = around
         self._stack = ExitStack()
         self._thread = 0
         self._inside = False
-        self._model: ref[nn.Module] | None = None  # weak: nobody's memory is held for our sake
+        self._model: ref[nn.Module] | None = None  # weak, so that the script can free its model
 
     def watch(self) -> None:
-        """Begin to look for the model."""
+        """Start looking for the model."""
         self._thread = threading.get_ident()
         self._stack.enter_context(module_calls(self._find))
         self._stack.enter_context(wrapped(torch, "compile", _apart))
 
     def end(self) -> None:
-        """Take everything off."""
+        """Remove our wrappers."""
         self._stack.close()
 
     def _find(self, plain: Call) -> Call:
@@ -76,7 +76,7 @@ class ModelFinder:
 
 
 def _apart(compile: Call) -> Call:
-    """What torch.compile is handed is bound to the module call of that moment: let it be torch's own."""
+    """Unpatch `nn.Module.__call__` during torch.compile, which binds the call that it finds at that moment."""
 
     def compiling(*args: Any, **kwargs: Any) -> Any:
         with unpatched():

@@ -1,4 +1,4 @@
-"""What a user sees of a profiled script: a file with the profile, and its text on stderr or in another file."""
+"""Saves the profile of a script to a file, and writes its text to stderr or to another file."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from ..tree import Profile
 
 @dataclass(frozen=True)
 class Report:
-    """Where a profile goes and how it is drawn; refused before the script runs where it cannot be."""
+    """Where a profile goes and how it is drawn; settings that cannot work are refused before the script runs."""
 
     path: Path
-    """The file that the profile is saved to; beside others of a job, every rank has its own."""
+    """The file that the profile is saved to; with several ranks, each rank adds its number to the name."""
     formats: tuple[str, ...] = ("tree",)
     depth: int = -1
     top_modules: int = 1
     detailed: bool = True
     text_file: str | None = None
-    """Where the text goes; None is stderr."""
+    """The file for the text; None is stderr."""
     phases: tuple[str, ...] = PHASES
     """The parts of the step that are shown and saved."""
     strict: bool = False
@@ -40,7 +40,6 @@ class Report:
     stream: TextIO = field(default_factory=lambda: sys.stderr)
 
     def __post_init__(self) -> None:
-        """Check what can be checked without a profile."""
         if self.path.suffix != ".json":
             raise InputError(f"-o {self.path} must end in .json; `flopsight show` makes pages and tables of it.")
         asked = find_by_suffix(self.path)
@@ -71,12 +70,12 @@ class Report:
             self.excuse(problem)
 
     def excuse(self, problem: Exception) -> None:
-        """Say why there is no profile; the script goes on."""
+        """Print why there is no profile."""
         kind = "" if isinstance(problem, FlopsightError) else f"Profiling failed: {type(problem).__name__}: "
         self.say(f"{kind}{problem}")
 
     def say(self, sentence: str) -> None:
-        """One line on stderr, where the script has left it open."""
+        """Print one line to stderr, unless the script has closed it."""
         with suppress(OSError, ValueError):
             print(f"flopsight: {' '.join(sentence.split())}", file=self.stream, flush=True)
 
@@ -128,7 +127,7 @@ class Report:
         return depth | {name: value for name, value in detail.items() if name in format.options}
 
     def _judge(self, profile: Profile) -> None:
-        """Say what breaks a budget or is not counted; the exit code stays the script's own."""
+        """Print broken budgets and, if strict, uncounted ops; the exit code stays the script's own."""
         for line in broken_budgets(profile, self.budgets):
             self.say(f"FAILED {line}")
         if self.strict and not profile.coverage.complete:
@@ -138,7 +137,7 @@ class Report:
 
 
 def _check_writable(path: Path) -> None:
-    """Refuse a file that cannot be written, as far as that can be known before it is."""
+    """Refuse a path whose folder cannot be written to."""
     if path.is_dir():
         raise InputError(f"{path} cannot be written: it is a folder.")
     folder = next(parent for parent in path.absolute().parents if parent.exists())

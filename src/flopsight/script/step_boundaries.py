@@ -1,4 +1,4 @@
-"""Which optimizer step ends a step of the loop? With several optimizers, the one that closes their cycle."""
+"""Finds which optimizer steps end a step of the loop; with several optimizers, the last one of each cycle."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from weakref import WeakSet, ref
 
 
 class Boundary(Enum):
-    """What an optimizer's step is to the loop."""
+    """Where in a step of the loop an optimizer steps."""
 
     WITHIN = "within a step"
     ENDED = "the end of a step"
@@ -18,10 +18,11 @@ class Boundary(Enum):
 class OptimizerCycle:
     """Counts the steps of a loop by the steps of its optimizers.
 
-    A loop with one optimizer steps when it steps. With several, as in a GAN, a step ends with the last of those that
-    step before the first of them steps again. That is known when the first cycle is over; until then every optimizer
-    that is new moves the end of step 0 behind itself. An optimizer that stops stepping hands over to the next that
-    repeats, and one that is gone to the next at once: some loops make a new optimizer for every few steps.
+    With one optimizer, each of its steps ends a step of the loop. With several, as in a GAN, a step of the loop ends
+    with the last optimizer that steps before the first one steps again. That is known only after the first cycle;
+    until then each new optimizer moves the end of step 0 after its own step. If the closing optimizer stops stepping,
+    the next one that repeats closes the step. If it was deleted, the next one that steps does: some loops make a new
+    optimizer every few steps.
     """
 
     def __init__(self) -> None:
@@ -29,11 +30,11 @@ class OptimizerCycle:
         """Steps that are over."""
         self._closer: ref[Any] | None = None
         self._since: list[ref[Any]] = []
-        """Those that have stepped in the step under way; in the first cycle, all that have stepped."""
+        """Optimizers that stepped in the step under way; in the first cycle, all that stepped so far."""
         self._first = True
         self._seen: WeakSet[Any] = WeakSet()
         self._fleeting = False
-        """Whether an optimizer that ended steps has gone; the next may still be held by a window when it is replaced."""
+        """True once a closing optimizer was deleted. Kept, because a window may hold the next one when that is replaced."""
 
     def stepped(self, optimizer: Any) -> Boundary:
         """Note that an optimizer has stepped."""
@@ -65,7 +66,7 @@ class OptimizerCycle:
         return Boundary.WITHIN
 
     def _replaces(self, optimizer: Any) -> bool:
-        """Whether the one that steps is new, in a loop whose optimizers come and go."""
+        """True if the optimizer is new, in a loop that replaces its optimizers."""
         self._fleeting |= self._closer is not None and self._closer() is None
         new = optimizer not in self._seen
         self._seen.add(optimizer)

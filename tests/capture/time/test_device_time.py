@@ -10,7 +10,7 @@ from flopsight.capture.model.run import Run
 from flopsight.capture.time import device_trace, kineto
 from flopsight.capture.time.clock import Clock
 from flopsight.capture.time.kernels import TraceEvent
-from flopsight.capture.time.latency import measure_latency, traced_pass
+from flopsight.capture.time.latency import measure_latency, run_traced
 from flopsight.caveats import UnplacedKernels
 from flopsight.loop.window import StepWindow
 from flopsight.tree import Stat, Timing
@@ -102,7 +102,7 @@ def test_a_loss_is_outside_the_model_and_not_in_its_idle_time():
     weight = torch.ones(2, 2)
     run = Run(two(), (torch.ones(3, 4),), train=True, loss=lambda output: (output @ weight).sum())
 
-    tracing = traced_pass(run)
+    tracing = run_traced(run)
     timing = tracing.timing(Timing(forward=Stat((1e-3,))), training=True)
 
     assert microseconds(tracing.forward()) == {"0": 1, "1.0": 1, "<outside>": 1}

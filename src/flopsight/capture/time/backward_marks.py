@@ -1,6 +1,6 @@
 """Time of backward by module on the host: marks before and after every autograd node.
 
-Module backward hooks break on in-place activations and misplace time; a node knows by its number who made it.
+Module backward hooks break on in-place activations and misplace time. A node's number says which module made it.
 """
 
 from __future__ import annotations
@@ -26,11 +26,12 @@ Entry = tuple[Site | None, bool, float]
 class BackwardTimes:
     """Marks around the nodes of every backward that this thread makes inside `running()`; then `by_row`.
 
-    The marks go with the backward: the node that gathers a parameter's gradient is in every graph that the user holds.
+    They are removed after each backward: the node that gathers a parameter's gradient is part of every graph that the
+    user holds.
     """
 
     def __init__(self, timer: Timer, now: Callable[[], float]) -> None:
-        """The timer has to be running, with sequences: it knows who made a node, and hears what a checkpoint runs again."""
+        """The timer has to run with `sequences`: it knows which module made a node, and reports what a checkpoint runs again."""
         self.log: list[Entry] = []
         self._timer, self._now = timer, now
         self._thread = self._depth = 0
@@ -49,7 +50,7 @@ class BackwardTimes:
                 return backward(*args, **kwargs)
             roots: Any = args[0] if args else kwargs.get(first, ())
             if not isinstance(roots, torch.Tensor | Sequence):
-                roots = tuple(roots)  # what can be read only once is handed on as it was read
+                roots = tuple(roots)  # an iterator can be read only once
                 args, kwargs = ((roots, *args[1:]), kwargs) if args else (args, kwargs | {first: roots})
             with self._marked([roots] if isinstance(roots, torch.Tensor) else roots):
                 return backward(*args, **kwargs)
@@ -58,9 +59,9 @@ class BackwardTimes:
 
     @contextmanager
     def _marked(self, roots: Sequence[Any]) -> Iterator[None]:
-        """A graph with marks on it; one that a checkpoint runs within another backward goes into the same log."""
+        """Mark the nodes of a graph; a graph that a checkpoint runs within another backward shares its log."""
         with ExitStack() as stack:
-            with pausing():  # putting them on and off is no time of the user's
+            with pausing():  # adding and removing marks is not the user's time
                 for node in _nodes([getattr(root, "grad_fn", None) for root in roots]):
                     self._mark(node, self._row(node), stack)
             self._depth += 1

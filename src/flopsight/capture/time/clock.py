@@ -1,4 +1,4 @@
-"""Reading the time: the host's clock, waiting for a device to be done, and time that is ours and not the user's."""
+"""Clocks: the host's time without our own share of it, and events in a device's stream."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ _pauses: dict[int, list[float]] = {}
 
 
 def _own_pauses() -> list[float]:
-    """The seconds that flopsight has taken on this thread, in a cell that stays the same."""
+    """The seconds that flopsight took on this thread, in a list that other threads may hold on to."""
     return _pauses.setdefault(get_ident(), [0.0])
 
 
 def time_of_this_thread() -> Callable[[], float]:
-    """A clock for what this thread does, which threads that work for it may read: it stands while flopsight has its say."""
+    """This thread's clock, readable from other threads; it pauses while flopsight itself is working on this thread."""
     pauses = _own_pauses()
     return lambda: perf_counter() - pauses[0]
 
 
 def user_time() -> float:
-    """Seconds since some moment, without those that flopsight has taken on this thread."""
+    """Seconds since some moment, without those that flopsight took on this thread."""
     return perf_counter() - _own_pauses()[0]
 
 
 @contextmanager
 def pausing() -> Iterator[None]:
-    """What happens inside does not happen for this thread's clocks: another profiler around us times the user, not us."""
+    """Pause this thread's clocks, so that another profiler around us does not time our work as the user's."""
     now, pauses = time_of_this_thread(), _own_pauses()
     begin = now()
     try:
@@ -50,7 +50,7 @@ Mark = Any
 
 @dataclass(frozen=True)
 class Clock:
-    """How to read the time; tests hand in one that they turn by hand."""
+    """How to read the time; tests pass one that they move themselves."""
 
     now: Callable[[], float] = user_time
     """Seconds since some moment."""

@@ -1,4 +1,4 @@
-"""Time on the device by module: a run under the device's tracer, with marks on every thread that calls the model."""
+"""Device time by module: one run under the device's tracer, with marks on every thread that calls the model."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from .module_marks import Timer, forget
 
 
 class DeviceTracing:
-    """Traces what runs inside `running()`; `found` and its rows are there afterwards."""
+    """Traces a block, `running()`; `found` and the times by row are ready after it."""
 
     def __init__(
         self, model: nn.Module | Sites, device: torch.device, keep: Callable[[list[TraceEvent]], object] = forget
     ) -> None:
-        """`keep` is handed the events, which take much room; what they say of the model is in `found`."""
+        """`keep` is called with the events, which are large and not kept; their times by module are in `found`."""
         self.found = DeviceTime()
         self._timer = Timer(model, time_ns)
         self._device, self._keep = device, keep
@@ -45,7 +45,7 @@ class DeviceTracing:
         self._keep(trace.events)
 
     def marks(self) -> Marks:
-        """What was noted beside the trace."""
+        """The notes taken beside the trace."""
         return Marks(self._timer.marks(), self._timer.maker_paths(), self._steps, tuple(self._timer.calls()))
 
     def _begin_step(self, _optimizer: torch.optim.Optimizer) -> None:
@@ -55,7 +55,7 @@ class DeviceTracing:
         self._steps.append((self._began, time_ns()))
 
     def timing(self, timing: Timing, *, training: bool) -> Timing:
-        """Wall times, with what the device did of them."""
+        """Add the device's busy and idle times to wall times."""
         wall = timing.forward.median if timing.forward is not None else None
         timing = replace(
             timing,

@@ -1,4 +1,4 @@
-"""Device time to modules: every kernel goes to the row whose op launched it; needs no torch, only events and marks."""
+"""Gives every kernel of a trace to the module whose op launched it; works on plain events, without torch."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class TraceEvent:
 
 @dataclass(frozen=True)
 class Marks:
-    """What was noted beside the trace: which module ran when, which module made which autograd node."""
+    """Notes taken beside the trace: which module ran when, which module made which autograd node."""
 
     rows: Mapping[int, Sequence[tuple[int, str]]]
     """By thread: from each moment on, the path that ran."""
@@ -48,12 +48,12 @@ class Marks:
 
 @dataclass
 class DeviceTime:
-    """Seconds of device work by path and phase; what could not be placed has a name of its own."""
+    """Seconds of device work by path and phase; kernels without a known launch are kept by name."""
 
     by_row: defaultdict[tuple[str, str], float] = field(default_factory=lambda: defaultdict(float))
     unplaced: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
     busy: float = 0.0
-    """All device work together; what ran side by side counts each."""
+    """All device work summed; kernels that ran side by side count once each."""
     covered: float = 0.0
     """Seconds in which any kernel of the model's forward ran; what ran outside every module is not in it."""
     streams: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
@@ -65,7 +65,7 @@ class DeviceTime:
 
 
 class Hosts:
-    """The host's side of a trace: which of its events launched a kernel, and in which row and phase it was then."""
+    """The host's events of a trace: finds the one that launched a kernel, and its row and phase."""
 
     def __init__(self, events: Iterable[TraceEvent], marks: Marks) -> None:
         self._marks = marks
@@ -176,7 +176,7 @@ def with_children(own: Mapping[str, float], paths: Iterable[str]) -> dict[str, f
 
 
 def _upwards(path: str) -> Iterator[str]:
-    """A path and those of all modules around it, the root last."""
+    """A path and the paths of its parents, the root last."""
     yield path
     while path:
         path = path.rpartition(".")[0]

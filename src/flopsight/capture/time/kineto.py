@@ -1,4 +1,4 @@
-"""What the device did: torch's profiler as a source of plain events."""
+"""Runs torch's profiler and gives its events as plain values."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from .kernels import TraceEvent
 
 _lock = Lock()
 TEARDOWN = "TEARDOWN_CUPTI"
-"""The variable by which torch's tracer is told to let go of the device when it stops."""
+"""The environment variable that makes torch's tracer detach from the device when it stops."""
 
 
 class NoDeviceTrace(Exception):
-    """Kernel times cannot be had; the message says why."""
+    """The device cannot be traced; the message says why."""
 
 
 class DeviceTrace:
@@ -55,7 +55,7 @@ def device_trace(device: torch.device, *, shapes: bool = False) -> Iterator[Devi
 
 
 def _profiler(device: torch.device, *, shapes: bool = False) -> Any:
-    """One of torch's own."""
+    """Make a torch profiler that has not started."""
     activity = getattr(ProfilerActivity, device.type.upper(), None)
     if activity not in supported_activities():
         raise NoDeviceTrace(f"torch's profiler does not trace {device.type} devices here")
@@ -70,10 +70,11 @@ def _wait(device: torch.device) -> None:
 
 
 def _detach(device: torch.device) -> None:
-    """Have the tracer let go of the device.
+    """Detach the tracer from the device.
 
-    CUPTI stays attached after a trace, and every later launch of the process then takes up to twice as long. It lets
-    go after a trace during which it was told to, and that trace is empty. Before CUDA 12.6 that breaks CUDA graphs.
+    CUPTI stays attached after a trace, and every later launch of the process then takes up to twice as long. It
+    detaches after a trace that ran with the variable set, so one empty trace is made. Before CUDA 12.6 that breaks
+    CUDA graphs, so there it stays attached.
     """
     if device.type != "cuda" or not torch.version.cuda or TorchVersion(torch.version.cuda) < "12.6":
         return

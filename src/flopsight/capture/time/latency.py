@@ -1,4 +1,4 @@
-"""How long it takes without us: plain runs, and between them timed runs that say where the time goes."""
+"""Latency: plain runs give the time of the whole, and marked runs between them give the shares of the modules."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ from .device_trace import DeviceTracing
 from .kernels import TraceEvent, with_children
 from .kineto import NoDeviceTrace
 from .module_marks import Timer, forget
-from .stream_events import held_back_pass
+from .stream_events import run_held_back
 
 FEWEST = 2
-"""Repeats that are made whatever they cost, so that a first slow one can be told from the rest."""
+"""Repeats that are made even after the time budget is spent, so that a slow first one shows."""
 QUIET = 0.05
 """Spread or distortion above which a profile says so."""
 SHORT = 0.05
-"""Seconds of a run under which the first after a change, of marks that came or went, is slower than the next."""
+"""Seconds. A shorter run is slower right after marks were added or removed, so its first repeat is dropped."""
 BLOCK = 5
-"""Short runs of one kind in a row, after one that is not looked at."""
+"""Short runs of one kind in a row, after one that is dropped."""
 STEADY = 0.1
-"""Difference between two warm-up runs under which they are the same."""
+"""Relative difference up to which two warm-up runs count as equal."""
 MOST_WARMUP = 10
-"""Runs that warm-up adds at the most to those asked for."""
+"""The most runs that warm-up adds to those asked for."""
 WARMUP_BUDGET = 5.0
 """Seconds of warm-up after which none is added."""
 HALVES = 8
-"""Repeats from which on the earlier ones are compared with the later ones."""
+"""From this many repeats on, the earlier half is compared with the later half."""
 TRACES = 3
 """Runs under the device's tracer; the middle one is shown."""
 
@@ -79,7 +79,7 @@ def measure_latency(
     budget: float = TIME_BUDGET,
     progress: Callable[[str], None] = forget,
 ) -> Latencies:
-    """Plain and timed runs in turn, so that a change of the machine's pace meets both alike; short ones in blocks."""
+    """Time plain and marked runs in turn, so that a change of the machine's pace affects both; short ones in blocks."""
     clock = clock or clock_for(run.device)
     progress("warming up")
     last = _warm_up(run, clock, warmup)
@@ -94,12 +94,12 @@ def measure_latency(
         short = last is not None and last < SHORT
         together = min(BLOCK if short and not spent else 1, repeats - len(plain))
         if short:
-            plain_pass(next(runs), clock)
+            run_plain(next(runs), clock)
         for _ in range(together):
             progress(f"timing, run {len(plain) + 1} of {repeats}")
-            plain.append(plain_pass(next(runs), clock))
+            plain.append(run_plain(next(runs), clock))
         if not run.compiled:  # there is no module in it to put a mark on
-            timed += host_passes([next(runs) for _ in range(together + short)], clock)[short:]
+            timed += run_with_marks([next(runs) for _ in range(together + short)], clock)[short:]
         last = _whole(plain[-1])
     timing = Timing()
     for name in plain[0]:
@@ -120,12 +120,12 @@ def measure_latency(
 
 
 def _warm_up(run: Run, clock: Clock, at_least: int) -> float | None:
-    """As many runs as asked for, then on until two in a row take the same time, within reason; what the last one took."""
+    """Run as often as asked for, then until two runs in a row take the same time; give the seconds of the last one."""
     if not at_least:
         return None
     times: list[float] = []
     while len(times) < at_least + MOST_WARMUP:
-        times.append(_whole(plain_pass(run, clock)))
+        times.append(_whole(run_plain(run, clock)))
         steady = len(times) > 1 and abs(times[-1] - times[-2]) <= STEADY * times[-2]
         if len(times) >= at_least and (steady or sum(times) > WARMUP_BUDGET):
             break
@@ -133,12 +133,12 @@ def _warm_up(run: Run, clock: Clock, at_least: int) -> float | None:
 
 
 def _whole(walls: Mapping[str, float]) -> float:
-    """The time of a run, whose parts are timed beside it."""
+    """The time of a whole run: of the step in training, else of the forward."""
     return walls.get("step", walls["forward"])
 
 
-def plain_pass(run: Run, clock: Clock) -> dict[str, float]:
-    """One run with nothing attached, its parts timed from outside."""
+def run_plain(run: Run, clock: Clock) -> dict[str, float]:
+    """Run once with nothing attached, and time its parts from outside."""
     if not run.train:
         clock.wait()
         begin = clock.now()
@@ -161,14 +161,16 @@ def plain_pass(run: Run, clock: Clock) -> dict[str, float]:
     return walls | ({"optimizer": marks[3] - marks[2]} if run.optimizer is not None else {})
 
 
-def host_passes(runs: Sequence[Run], clock: Clock) -> list[HostPass]:
+def run_with_marks(runs: Sequence[Run], clock: Clock) -> list[HostPass]:
     """Runs in a row with marks around every module call and, in training, every autograd node."""
     timer = Timer(runs[0].plain_model, clock.now)
-    with timer.running(sequences=runs[0].train):  # putting it on takes a while: every class of modules hears of it
-        return [_host_pass(run, timer, clock) for run in runs]
+    with timer.running(
+        sequences=runs[0].train
+    ):  # patching takes a while: it clears the attribute caches of every module class
+        return [_run_with_marks(run, timer, clock) for run in runs]
 
 
-def _host_pass(run: Run, timer: Timer, clock: Clock) -> HostPass:
+def _run_with_marks(run: Run, timer: Timer, clock: Clock) -> HostPass:
     timer.clear()
     if run.train:
         run.model.zero_grad(set_to_none=True)
@@ -188,12 +190,12 @@ def _host_pass(run: Run, timer: Timer, clock: Clock) -> HostPass:
 
 
 def _with_device_time(run: Run, found: Latencies, progress: Callable[[str], None]) -> Latencies:
-    """On a device, kernel times by module in place of the host's, where its tracer works."""
+    """On a device with a tracer, replace the host's times by kernel times."""
     if run.device.type in HOSTS:
         return found
     progress("tracing the device")
     try:
-        traced = middle([traced_pass(run) for _ in range(TRACES)], lambda one: one.found.busy)
+        traced = middle([run_traced(run) for _ in range(TRACES)], lambda one: one.found.busy)
     except NoDeviceTrace as problem:
         return _without_tracer(run, found, str(problem))
     timing = traced.timing(found.timing, training=run.train)
@@ -205,14 +207,14 @@ def _with_device_time(run: Run, found: Latencies, progress: Callable[[str], None
         with_children(traced.backward(), ()) if run.train else {},
         found.forward,
         traced.streams(),
-        (*found.caveats, *unplaced(traced)),
+        (*found.caveats, *unplaced_work(traced)),
     )
 
 
 def _without_tracer(run: Run, found: Latencies, why: str) -> Latencies:
-    """Events in a stream that is held back, else the host's times; each says what it is."""
+    """Use events in a blocked stream, else the host's times; a caveat says which."""
     wall = found.timing.forward.median if found.timing.forward is not None else 0.0
-    rows = None if run.compiled else held_back_pass(run, wall)
+    rows = None if run.compiled else run_held_back(run, wall)
     if rows is None:
         return replace(found, caveats=(*found.caveats, HostTimes(why)))
     timing = replace(found.timing, busy=rows.get(""))
@@ -221,16 +223,16 @@ def _without_tracer(run: Run, found: Latencies, why: str) -> Latencies:
     )
 
 
-def traced_pass(run: Run, keep: Callable[[list[TraceEvent]], object] = forget) -> DeviceTracing:
-    """One run under the device's tracer; `keep` is handed its events."""
+def run_traced(run: Run, keep: Callable[[list[TraceEvent]], object] = forget) -> DeviceTracing:
+    """Run once under the device's tracer; `keep` is called with its events."""
     tracing = DeviceTracing(run.plain_model, run.device, keep)
     with tracing.running():
         run.step()
     return tracing
 
 
-def unplaced(tracing: DeviceTracing) -> list[Caveat]:
-    """The doubt that some device work belongs to no module, if there is any such work."""
+def unplaced_work(tracing: DeviceTracing) -> list[Caveat]:
+    """A caveat for device work that belongs to no module, if there is any."""
     lost = tracing.found.unplaced
     return [UnplacedKernels(sum(lost.values()), tuple(lost))] if lost else []
 

@@ -1,4 +1,4 @@
-"""When forward, backward and the optimizer begin and end in somebody else's loop: a few light marks a step."""
+"""Marks when forward, backward and optimizer begin and end in the user's own loop."""
 
 from __future__ import annotations
 
@@ -43,15 +43,15 @@ class PhaseMarks:
         model: nn.Module | Sites,
         clock: Clock,
         optimizers: list[torch.optim.Optimizer] | None = None,
-        failed: Callable[[], None] | None = None,
+        on_failure: Callable[[], None] | None = None,
     ) -> None:
-        """`optimizers` are those known already; who else steps is noted there. `failed` hears of a call that raises."""
+        """Optimizers that step are added to `optimizers`. `on_failure` is called when a marked call raises."""
         self.spans: list[Span] = []
         self.calls: list[ModelCall] = []
         self.optimizers = [] if optimizers is None else optimizers
         self._sites = sites_of(model)
         self._clock = clock
-        self._failed = failed
+        self._on_failure = on_failure
         self._thread = 0
         self._busy = False
         self._updates = 0
@@ -79,7 +79,7 @@ class PhaseMarks:
 
     @property
     def passive(self) -> int:
-        """How often a model was called as a validation calls it."""
+        """The number of calls that look like a validation."""
         return sum(call.passive for call in self.calls)
 
     def _timed(self, phase: str, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -91,8 +91,8 @@ class PhaseMarks:
             try:
                 return function(*args, **kwargs)
             except BaseException:
-                if self._failed is not None:
-                    self._failed()
+                if self._on_failure is not None:
+                    self._on_failure()
                 raise
             finally:
                 self.spans.append((phase, begin, self._clock.mark()))
@@ -131,7 +131,7 @@ class PhaseMarks:
 
 
 def model_call(site: Site, run: Run) -> ModelCall:
-    """What a call of a model was like."""
+    """Describe a call of a model."""
     return ModelCall(
         site=site,
         shapes=tuple(map(raw, run.tensors)),
@@ -143,7 +143,7 @@ def model_call(site: Site, run: Run) -> ModelCall:
 
 
 def each_model(calls: Sequence[ModelCall], what: str) -> int | None:
-    """Samples or tokens of a step: gradient accumulation takes several batches; models that disagree give no number."""
+    """Samples or tokens of a step, summed over accumulated batches; None where models of the step disagree."""
     active = [call for call in calls if not call.passive] or calls
     sums: dict[Site, int] = {}
     for call in active:

@@ -1,4 +1,4 @@
-"""Where the time goes: a mark when a module is entered and one when it is left, light enough not to change what they measure."""
+"""Times every module call by a mark at its begin and one at its end, light enough not to change what they measure."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from ..model.sites import Site, Sites, sites_of
 
 
 class Timer:
-    """Marks by thread: a moment and the row that was entered, a moment and None where the last one was left."""
+    """Keeps marks by thread: a moment and the row that was entered, or a moment and None when the last one was left."""
 
     def __init__(self, model: nn.Module | Sites, now: Callable[[], Any]) -> None:
         self.sites = sites_of(model)
         self.makers: list[tuple[int, Site]] = []
         """(number of the next autograd node, the row that will make it), on the thread that began."""
         self.again: Callable[[tuple[Site | None, bool, float]], None] | None = None
-        """Who hears of the modules that a checkpoint runs again during backward."""
+        """Called with the begin and the end of every module that a checkpoint runs again during backward."""
         self._now = now
         self._threads: dict[int, list[Any]] = {}
         self._thread = self._owner = 0
-        # What a watch knows lies here and not in its closure, which is made anew when another watcher comes or goes.
+        # The current row is kept here and not in the wrapper's closure: wrappers are composed anew when another one comes or goes.
         self._here = [self.sites.outside]
         self._everywhere: dict[int, Site] = {}
 
@@ -40,7 +40,7 @@ class Timer:
             yield
 
     def _watch(self, plain: Call) -> Call:
-        """The lightest watch: one thread, times only. Every line in it costs every module call."""
+        """The lightest wrapper: one thread, times only. Every line in it costs every module call."""
         now, single, find = self._now, self.sites.single_rows.get, self.sites.find
         mark = self._threads.setdefault(self._thread, []).append
         ident, thread, task = threading.get_ident, self._owner, internals.graph_task
@@ -48,7 +48,7 @@ class Timer:
 
         def timed(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
             if compiling() or ident() != thread or (here[0] is outside and task() != -1):
-                return plain(module, *args, **kwargs)  # in backward a checkpoint runs its forward again
+                return plain(module, *args, **kwargs)  # a checkpoint runs its forward again in backward
             caller = here[0]
             here[0] = site = single(id(module)) or find(module, caller)
             mark(now())
@@ -63,7 +63,7 @@ class Timer:
         return timed
 
     def _watch_sequences(self, plain: Call) -> Call:
-        """With the numbers of autograd nodes, so that backward finds its way."""
+        """Also note the number of the next autograd node, from which backward finds the module of a node."""
         now, single, find = self._now, self.sites.single_rows.get, self.sites.find
         mark, make = self._threads.setdefault(self._thread, []).append, self.makers.append
         ident, thread, task, number = threading.get_ident, self._owner, internals.graph_task, internals.sequence_number
@@ -97,7 +97,7 @@ class Timer:
         return timed
 
     def _watch_everywhere(self, plain: Call) -> Call:
-        """Every thread that calls into the model: backward recomputes checkpoints on threads of its own."""
+        """Time every thread that calls into the model: backward recomputes checkpoints on threads of its own."""
         now, number, current = self._now, internals.sequence_number, self._everywhere
 
         def timed(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
@@ -167,7 +167,7 @@ class Timer:
 
 
 def forget(_entry: object) -> None:
-    """Nobody listens."""
+    """Do nothing: the callback where none was given."""
 
 
 def _pairs(marks: list[Any]) -> Iterator[tuple[Any, Site | None]]:

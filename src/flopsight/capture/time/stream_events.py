@@ -1,7 +1,7 @@
-"""Module times from events where kernels cannot be traced: the stream is held back so that the host runs ahead.
+"""Module times from events in the stream, for devices whose kernels cannot be traced.
 
-Events between modules measure the device only while the device has work waiting. A host that is slower than the
-device would be measured instead, so the device is first given something long to do.
+Events between modules measure the device only while it has work queued. Otherwise they measure the host. So the
+stream is first blocked for a while, and the host queues the whole forward meanwhile.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ MARGIN = 4.0
 """How many times the forward's wall time the stream is held."""
 
 
-def held_back_pass(run: Run, seconds: float) -> dict[str, float] | None:
-    """Device seconds of one forward by path; None where the model waits for the device, so that nothing runs ahead."""
+def run_held_back(run: Run, seconds: float) -> dict[str, float] | None:
+    """Device seconds of one forward by path; None where the model itself waits for the device, so nothing is queued."""
     if run.device.type != "cuda":
         return None
 

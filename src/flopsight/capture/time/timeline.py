@@ -1,4 +1,4 @@
-"""One run as spans: modules, the ops in them, and the kernels that those launched."""
+"""One traced run as spans: modules, the ops in them, and the kernels that those launched."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .kineto import device_trace
 from .module_marks import Timer
 
 
-def timeline_of(run: Run) -> tuple[Span, ...]:
+def trace_timeline(run: Run) -> tuple[Span, ...]:
     """Trace one run; times count from its first event. `NoDeviceTrace` where that cannot be done."""
     timer = Timer(run.plain_model, time_ns)
     with timer.running(everywhere=True), device_trace(run.device, shapes=True) as trace:
