@@ -4,10 +4,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 LANES := $(notdir $(patsubst %/requirements.txt,%,$(wildcard tests/lanes/*/requirements.txt)))
-BENCHES := $(filter-out bench/gpu% bench/turns.py,$(wildcard bench/*.py))
+BENCHES := $(filter-out bench/gpu% bench/turns.py bench/page.py,$(wildcard bench/*.py))
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test lanes lint bench accuracy clean
+.PHONY: demo test lanes lint bench accuracy report clean
 .SECONDARY:
 
 demo: $(READY)  ## profile an embedded model and show it
@@ -32,6 +32,9 @@ bench: $(READY)
 
 accuracy: .venvs/accuracy/.ready  ## write docs/accuracy.md anew
 	.venvs/accuracy/bin/python tests/lanes/accuracy/page.py
+
+report:  ## build the report page's script and style from frontend/ (needs Node)
+	cd frontend && npm ci --silent --no-audit --no-fund && npm run --silent build
 
 clean:
 	rm -rf $(VENV) .venvs build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -100,6 +100,7 @@ async function start(): Promise<void> {
   else if (report.diff && !location.hash.includes("tab=")) store.state.tab = "diff";
   app.replaceChildren(head(report), strip(all, store), el("footer", { class: "soft" }, report.made));
   document.documentElement.dataset["ready"] = "yes";
+  performance.mark("ready");
 }
 
 start().catch((problem: unknown) => {

@@ -11,7 +11,7 @@ SURFACE = {
         "--output", "--format", "--depth", "--top", "--full", "--width", "--sort",
     ],
     "show": ["PROFILE", "--format", "--depth", "--top", "--full", "--width", "--sort", "--output"],
-    "diff": ["BEFORE", "AFTER", "--fail-on", "--tolerance", "--format"],
+    "diff": ["BEFORE", "AFTER", "--fail-on", "--tolerance", "--format", "--output"],
     "check": ["PROFILE", "--budget"],
     "merge": ["FOLDER", "--output", "--format", "--depth", "--top", "--full", "--width", "--sort"],
     "ops": ["[TARGET]", "--input", "--train", "--meta"],

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from .. import units
 from ..errors import InputError
@@ -75,6 +76,12 @@ class Comparison:
         from ..render.comparison import render
 
         return render(self, format)
+
+    def to_html(self, path: str | Path) -> Path:
+        """Write a page that shows what changed, ranked by what it weighs."""
+        from ..render.html import write_comparison
+
+        return write_comparison(self, Path(path))
 
     def __str__(self) -> str:
         """The comparison as text."""

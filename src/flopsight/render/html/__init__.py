@@ -14,9 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from ... import units
+from ...analysis.compare import Comparison
 from ...analysis.folding import shortened
 from ...analysis.passes import to_depth
 from ...analysis.report import report, verdict
+from ...analysis.report_diff import diff_report
 from ...analysis.summary_facts import facts
 from ...tree import Profile
 from ..summary import coverage_lines, title
@@ -55,6 +57,29 @@ def render(profile: Profile, *, depth: int | None = None, full: bool = False) ->
         **report(shown, folded=not full),
     }
     return page(name, data, static_body(profile, shortened(shown.root, None, STATIC_ROWS, full=full)))
+
+
+def write_comparison(comparison: Comparison, path: Path) -> Path:
+    """Write the page that compares two profiles; makes the directory where it is missing."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(render_comparison(comparison), encoding="utf-8")
+    return path
+
+
+def render_comparison(comparison: Comparison) -> str:
+    """The page of two profiles: what changed, ranked, and the modules of the later one."""
+    name = f"{title(comparison.before)} and {title(comparison.after)}"
+    changed = sum(change.changed for change in comparison.figures)
+    data = {
+        "title": name,
+        "made": made_text(comparison.after),
+        "verdict": "Nothing changed." if comparison.same else f"{changed} figures of the whole changed",
+        "cards": [],
+        "coverage": {"complete": True, "lines": ()},
+        **diff_report(comparison),
+    }
+    text = escape(comparison.render())
+    return page(name, data, f"<h1>{escape(name)}</h1><pre>{text}</pre>")
 
 
 def page(name: str, data: Mapping[str, Any], static: str) -> str:

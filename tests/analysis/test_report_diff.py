@@ -1,0 +1,65 @@
+"""The data of the page that compares two profiles."""
+
+from dataclasses import replace
+
+from profiles import lenet, module, rooted
+
+from flopsight.analysis.compare import compare
+from flopsight.analysis.report_diff import diff_report
+from flopsight.tree import Profile
+
+
+def net(*children):
+    return Profile(rooted(module("", "Net", *children)))
+
+
+def test_modules_are_ranked_by_what_their_change_weighs():
+    before = net(module("small", "A", flops=10), module("large", "B", flops=10), module("gone", "C", flops=7))
+    after = net(module("small", "A", flops=11), module("large", "B", flops=500), module("fresh", "D", flops=40))
+
+    _, modules = diff_report(compare(before, after))["diff"]
+
+    # +490, +40 (all of a new module), -7 (all of a removed one), +1
+    assert [(row[0], row[2], row[3]) for row in modules["rows"]] == [
+        ("large", "changed", 490),
+        ("fresh", "new", 40),
+        ("gone", "removed", -7),
+        ("small", "changed", 1),
+    ]
+
+
+def test_a_row_leads_to_its_module_unless_it_is_gone():
+    page = diff_report(compare(net(module("gone", "A", flops=1)), net(module("here", "A", flops=2))))
+
+    leads = {row[0]: place for row, place in zip(page["diff"][1]["rows"], page["diff"][1]["modules"], strict=True)}
+    assert page["modules"]["path"][leads["here"]] == "here"
+    assert leads["gone"] == -1
+
+
+def test_the_tree_carries_the_change_of_every_subtree():
+    before = net(module("a", "A", module("b", "B", flops=5)))
+    after = net(module("a", "A", module("b", "B", flops=9)))
+
+    page = diff_report(compare(before, after))
+
+    change = next(metric for metric in page["modules"]["metrics"] if metric["id"] == "more_flops")
+    assert change["total"] == [4, 4, 4]
+
+
+def test_times_that_cannot_be_compared_are_not_shown_and_the_page_says_why():
+    there = replace(lenet(), environment=replace(lenet().environment, device_name="another"))
+
+    page = diff_report(compare(lenet(), there))
+
+    assert "latency" not in [row[0] for row in page["diff"][0]["rows"]]
+    assert "Times are not compared" in page["caveats"][-1]["text"]
+
+
+def test_a_page_of_a_comparison_is_one_file(tmp_path):
+    evil = "</script><img src=x onerror=alert(1)>"
+    comparison = compare(net(module("a", "A", flops=1)), net(module("a", evil, flops=2)))
+
+    text = comparison.to_html(tmp_path / "new" / "diff.html").read_text()
+
+    assert evil not in text
+    assert text.count("</script>") == 2

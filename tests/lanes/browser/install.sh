@@ -1,0 +1,4 @@
+# A real browser and its driver, where the machine has none.
+command -v chromium >/dev/null && command -v chromedriver >/dev/null || { apt-get update -qq && apt-get install -y -qq chromium chromium-driver; }
+# What the committed script was built with; `make report` and the lane use the same.
+(cd frontend && npm ci --silent --no-audit --no-fund)

@@ -1,0 +1,101 @@
+"""Profiles that the pages are made of, each counted once."""
+
+from dataclasses import replace
+from functools import cache
+
+import torch
+from torch import nn
+
+import flopsight
+from flopsight import zoo
+from flopsight.analysis.compare import compare
+
+EVIL = "</script><img src=x onerror=alert(1)>"
+
+
+class Block(nn.Module):
+    """A decoder block in plain torch: grouped attention and a gated MLP."""
+
+    def __init__(self, width, heads, kv_heads, inner):
+        super().__init__()
+        self.heads, self.kv_heads, self.size = heads, kv_heads, width // heads
+        self.norm1, self.norm2 = nn.RMSNorm(width), nn.RMSNorm(width)
+        self.q, self.o = nn.Linear(width, width, bias=False), nn.Linear(width, width, bias=False)
+        self.k, self.v = (nn.Linear(width, kv_heads * self.size, bias=False) for _ in range(2))
+        self.gate, self.up = (nn.Linear(width, inner, bias=False) for _ in range(2))
+        self.down = nn.Linear(inner, width, bias=False)
+
+    def forward(self, x):
+        y = self.norm1(x)
+        q, k, v = (
+            layer(y).unflatten(-1, (heads, self.size)).transpose(1, 2)
+            for layer, heads in ((self.q, self.heads), (self.k, self.kv_heads), (self.v, self.kv_heads))
+        )
+        y = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+        x = x + self.o(y.transpose(1, 2).flatten(2))
+        y = self.norm2(x)
+        return x + self.down(nn.functional.silu(self.gate(y)) * self.up(y))
+
+
+class Decoder(nn.Module):
+    """Llama 3.1 405B by its published sizes: 126 blocks of width 16,384."""
+
+    def __init__(self, layers=126, width=16384, heads=128, kv_heads=8, inner=53248, vocab=128256):
+        super().__init__()
+        self.embed = nn.Embedding(vocab, width)
+        self.layers = nn.ModuleList(Block(width, heads, kv_heads, inner) for _ in range(layers))
+        self.norm, self.head = nn.RMSNorm(width), nn.Linear(width, vocab, bias=False)
+
+    def forward(self, tokens):
+        x = self.embed(tokens)
+        for layer in self.layers:
+            x = layer(x)
+        return self.head(self.norm(x))
+
+
+@cache
+def resnet():
+    model, args, kwargs = zoo.build("resnet18")
+    return flopsight.profile(model.train(), args, kwargs, train=True, repeats=1, warmup=1)
+
+
+@cache
+def bert():
+    model, args, kwargs = zoo.build("bert-base")
+    return flopsight.count(model.train(), args, kwargs, train=True, on="meta")
+
+
+@cache
+def llama_405b():
+    with torch.device("meta"):
+        model, tokens = Decoder(), torch.zeros(1, 512, dtype=torch.int64)
+    return flopsight.count(model, (tokens,), train=True)
+
+
+def many(modules):
+    """A profile of that many modules: a small one, repeated in groups of a hundred with costs that differ."""
+    leaf = flopsight.count(nn.Linear(4, 4), (torch.ones(2, 4),)).root
+    groups = []
+    for group in range(modules // 101):
+        path = f"group{group}"
+        below = tuple(
+            replace(leaf, path=f"{path}.{i}", name=str(i), input_shapes=((2 + i, 4),), calls=1 + i) for i in range(100)
+        )
+        groups.append(replace(leaf, path=path, name=path, kind="Sequential", children=below, parameters=()))
+    rest = modules - 1 - 101 * len(groups)
+    groups += [replace(leaf, path=f"rest{i}", name=f"rest{i}") for i in range(rest)]
+    return flopsight.Profile(replace(leaf, children=tuple(groups), kind="Net", name=""))
+
+
+def hostile():
+    """A profile whose every text tries to be markup."""
+    profile = flopsight.count(nn.Sequential(nn.Linear(4, 4)), (torch.ones(2, 4),))
+    (child,) = profile.root.children
+    bad = replace(child, name=EVIL, path=EVIL, kind=EVIL, extra_repr=EVIL)
+    return replace(profile, root=replace(profile.root, kind=EVIL, children=(bad,)))
+
+
+def changed():
+    plain = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 2))
+    wider = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 2), nn.Softmax(-1))
+    return compare(*(flopsight.count(model, (torch.ones(4, 8),)) for model in (plain, wider)))

@@ -1,0 +1,245 @@
+"""The report page in a real browser: every interaction, in light and dark, wide and narrow, without a request or an error."""
+
+import json
+
+import pytest
+from made import EVIL, bert, changed, hostile, llama_405b, many, resnet
+from selenium.webdriver.common.action_chains import ActionChains
+from selenium.webdriver.common.keys import Keys
+
+PAGES = {"resnet": resnet, "bert": bert, "405b": llama_405b, "hostile": hostile, "diff": changed}
+SIZES = {"desktop": (1400, 1000), "phone": (380, 780), "4k": (3840, 2160)}
+
+
+@pytest.fixture
+def page(tmp_path):
+    def write(profile):
+        return profile.to_html(tmp_path / "report.html")
+
+    return write
+
+
+@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_a_page_opens_without_an_error_or_a_request(browser, page, name, dark):
+    browser.open(page(PAGES[name]()), dark=dark)
+    for tab in browser.all('[role="tab"]'):
+        tab.click()
+
+    assert browser.complaints() == []
+    assert browser.requests() == []
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_a_page_fits_every_width(browser, page, size):
+    browser.open(page(resnet()), size=SIZES[size])
+
+    assert browser.script("return document.documentElement.scrollWidth <= window.innerWidth")
+    assert browser.all(".rows .tr")
+
+
+def test_the_headline_is_the_profiles(browser, page):
+    browser.open(page(bert()))
+
+    # BERT-base with a classifier of two: 109,482,240 + 768 * 2 + 2 parameters
+    assert "109,483,778" in browser.one(".cards").text
+
+
+def test_a_click_in_the_icicle_focuses_table_and_details(browser, page):
+    browser.open(page(bert()))
+    canvas = browser.one(".icicle canvas")
+
+    # the third bar from the top spans the whole width: bert, then its encoder
+    top = canvas.size["height"] / 2
+    ActionChains(browser.driver).move_to_element_with_offset(canvas, 0, int(2 * 24 + 12 - top)).click().perform()
+
+    assert browser.one(".details h2").text == "bert.encoder"
+    assert browser.texts(".crumbs button")[-1] == "encoder"
+    assert "chosen" in browser.row("bert.encoder").get_attribute("class")
+    assert "focus=bert.encoder" in browser.driver.current_url
+
+
+def test_the_icicle_is_used_by_keyboard(browser, page):
+    browser.open(page(bert()))
+    canvas = browser.one(".icicle canvas")
+
+    for keys, focus in (
+        (Keys.ARROW_DOWN, "bert"),
+        (Keys.ENTER, "bert.embeddings"),
+        (Keys.ARROW_RIGHT, "bert.encoder"),
+        (Keys.ESCAPE, "bert"),
+    ):
+        canvas.send_keys(keys)
+        assert browser.one(".details h2").text == focus
+
+
+def test_a_stack_of_identical_blocks_is_one_row_that_opens(browser, page):
+    browser.open(page(llama_405b()))
+
+    folded = browser.row("layers.0*")
+    assert "× 126" in folded.text
+    folded.click()
+
+    assert "Block" in browser.row("layers.1").text
+    browser.row("layers.0*").click()
+    assert not browser.all('.rows .tr[data-path="layers.1"]')
+
+
+def test_search_finds_modules_by_path_and_class(browser, page):
+    browser.open(page(bert()))
+    ActionChains(browser.driver).send_keys("/").perform()
+    ActionChains(browser.driver).send_keys("layer.7 linear").perform()
+
+    shown = [row.get_attribute("data-path") for row in browser.all(".rows .tr")]
+    # query, key, value, two outputs and the intermediate one
+    assert (
+        sum(
+            "layer.7." in path and row.find_elements("css selector", ".name")[0].text.endswith("Linear")
+            for path, row in zip(shown, browser.all(".rows .tr"), strict=True)
+        )
+        == 6
+    )
+    assert "6 matches" in browser.one(".table-box .controls").text
+    assert "layer.8" not in " ".join(shown)
+
+
+def test_columns_sort_both_ways_and_back(browser, page):
+    browser.open(page(resnet()))
+    browser.one('.controls label[title^="Every module"] input').click()
+
+    def column():
+        return browser.script(
+            "return [...document.querySelectorAll('.rows .tr')].slice(0, 6).map(row => row.dataset.path)"
+        )
+
+    browser.one('[data-sort="params"]').click()
+    # by parameters the whole model comes first, then the last stage, which holds three quarters of them
+    assert column()[:2] == ["", "layer4"]
+    browser.one('[data-sort="params"]').click()
+    assert "layer4" not in column()
+    browser.one('[data-sort="params"]').click()
+    assert column()[0] == ""
+
+
+def test_self_only_shows_what_a_module_does_itself(browser, page):
+    browser.open(page(resnet()), hash="#columns=flops")
+
+    whole = browser.row("").text
+    browser.one('.controls label[title^="Figures of the module itself"] input').click()
+
+    assert "14.6 G" in whole
+    assert "14.6 G" not in browser.row("").text
+
+
+def test_columns_are_chosen_and_kept_in_the_address(browser, page):
+    path = page(resnet())
+    browser.open(path)
+    browser.button("Columns").click()
+    browser.one('input[data-metric="macs"]').click()
+
+    assert "MACs" in browser.texts('[role="columnheader"]')
+    again = browser.driver.current_url.partition("#")[2]
+    browser.open(path, hash=f"#{again}")
+    assert "MACs" in browser.texts('[role="columnheader"]')
+
+
+def test_the_table_is_used_by_keyboard(browser, page):
+    browser.open(page(bert()))
+    table = browser.one(".scroller")
+
+    table.send_keys(Keys.HOME, Keys.ARROW_DOWN, Keys.ENTER)
+    assert browser.one(".details h2").text == "bert"
+    table.send_keys(Keys.ARROW_LEFT)
+    assert not browser.all('.rows .tr[data-path="bert.encoder"]')
+    table.send_keys(Keys.ARROW_RIGHT)
+    assert browser.all('.rows .tr[data-path="bert.encoder"]')
+
+
+def test_tabs_are_moved_through_by_arrows(browser, page):
+    browser.open(page(bert()))
+    first = browser.all('[role="tab"]')[0]
+    first.send_keys(Keys.ARROW_RIGHT)
+
+    chosen = browser.one('[role="tab"][aria-selected="true"]')
+    assert chosen.text == browser.texts('[role="tab"]')[1]
+
+
+@pytest.mark.parametrize(
+    ("menu", "sign"), [("as Markdown", "| module |"), ("as CSV", "module,"), ("as LaTeX", r"\begin{tabular}")]
+)
+def test_the_table_is_copied(browser, page, menu, sign):
+    browser.open(page(resnet()))
+    browser.script(
+        "document.execCommand = () => true; navigator.clipboard.writeText = async (text) => { window.copied = text; }"
+    )
+    browser.button("Copy").click()
+    browser.button(menu).click()
+
+    browser.wait(lambda: browser.script("return window.copied"))
+    assert sign in browser.script("return window.copied")
+
+
+def test_a_name_that_tries_to_be_markup_stays_text(browser, page):
+    browser.open(page(hostile()))
+    browser.script("window.alert = () => { window.attacked = true; }")
+    browser.row(EVIL.replace('"', '\\"')).click()
+    for tab in browser.all('[role="tab"]'):
+        tab.click()
+
+    assert not browser.all("img")
+    assert not browser.script("return window.attacked")
+    assert browser.complaints() == []
+
+
+def test_a_name_that_tries_to_be_a_formula_stays_text_in_csv(browser, page):
+    browser.open(page(hostile()))
+    browser.script("navigator.clipboard.writeText = async (text) => { window.copied = text; }")
+    browser.button("Copy").click()
+    browser.button("as CSV").click()
+    browser.wait(lambda: browser.script("return window.copied"))
+
+    assert not any(
+        line.startswith(("=", "+", "-", "@")) for line in browser.script("return window.copied").splitlines()
+    )
+
+
+def test_the_diff_ranks_what_changed(browser, page):
+    browser.open(page(changed()))
+
+    assert browser.one('[role="tab"][aria-selected="true"]').text == "What changed"
+    # Linear(8, 16) became Linear(8, 32): 4 * 16 * (2 * 8 + 1) = 1,088 FLOPs more
+    assert "1.09 k" in browser.all(".grid")[1].text.splitlines()[1]
+
+
+def test_without_script_the_static_tree_is_shown(driver, page):
+    driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
+    try:
+        driver.get(page(bert()).as_uri())
+        text, source = driver.find_element("css selector", "body").text, driver.page_source
+    finally:
+        driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
+
+    assert "BertForSequenceClassification" in text
+    assert "embeddings: BertEmbeddings" in text
+    assert "0-11: BertLayer" in source, "below a row that is shut"
+
+
+@pytest.mark.parametrize("modules", [10_000, 50_000])
+def test_a_large_profile_is_drawn_whole(browser, page, modules):
+    browser.open(page(many(modules)))
+
+    assert f"of {modules} modules" in browser.one(".table-box .controls").text
+    browser.button("Expand all").click()
+    browser.one(".scroller").send_keys(Keys.END)
+    assert len(browser.all(".rows .tr")) < 120, "only what is in sight is drawn"
+
+
+def test_the_data_is_downloaded_as_json(browser, page):
+    browser.open(page(bert()))
+    browser.script(
+        "URL.createObjectURL = (blob) => { blob.text().then((text) => { window.saved = text; }); return 'blob:none'; }"
+    )
+    browser.button("Download data").click()
+
+    browser.wait(lambda: browser.script("return window.saved"))
+    assert json.loads(browser.script("return window.saved"))["title"].startswith("BertForSequenceClassification")
