@@ -1,5 +1,6 @@
 """Pointwise ops, reductions, scans, dropout: one FLOP an element; and what the kind of an op says about its cost."""
 
+from ..op_kinds import POINTWISE, POINTWISE_WITH_NOISE
 from ..records import OpRecord, TensorMeta
 from ..tree import FREE, Cost
 from .registry import aten, for_kind, formula, named, traffic
@@ -18,10 +19,11 @@ def stored(call: OpRecord, *metas: TensorMeta) -> int:
 
 @for_kind("pointwise")
 @formula(
+    *POINTWISE,
     *aten("""
-    abs copysign floor_divide gcd lcm gelu hardswish mish rsub threshold xlogy glu polar linalg_cross celu selu elu
-    relu6 silu hardsigmoid leaky_relu hardtanh softplus logit square absolute negative subtract multiply divide
-    true_divide fix clip _prelu_kernel prelu
+    abs copysign floor_divide gcd lcm threshold xlogy glu polar linalg_cross
+    square absolute negative subtract multiply divide
+    true_divide fix clip prelu
     add.Scalar_out sub.Scalar_out mul.Scalar_out div.Scalar_out div.Scalar_mode_out remainder.Scalar_Tensor_out relu.out
     hardshrink.out softshrink.out
     elu_backward gelu_backward glu_backward hardshrink_backward hardsigmoid_backward hardswish_backward
@@ -41,8 +43,9 @@ def pointwise(call: OpRecord) -> Cost:
 
 
 @formula(
+    *POINTWISE_WITH_NOISE,
     *aten("""
-    log_sigmoid_forward rrelu_with_noise rrelu_with_noise_functional fake_quantize_per_channel_affine_cachemask
+    log_sigmoid_forward rrelu_with_noise fake_quantize_per_channel_affine_cachemask
     fake_quantize_per_tensor_affine_cachemask _fake_quantize_per_tensor_affine_cachemask_tensor_qparams
     _fused_moving_avg_obs_fq_helper _fused_moving_avg_obs_fq_helper_functional _amp_update_scale
     """),

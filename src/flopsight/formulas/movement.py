@@ -1,32 +1,34 @@
 """Ops that compute nothing: what they move, or that they move nothing at all."""
 
+from ..op_kinds import FILLED, MOVED, NO_WORK
 from ..records import OpRecord
 from ..tree import FREE, Cost
 from .registry import aten, free, named, traffic
 
 
 @free(
+    *MOVED,
     *aten("""
-    clone _to_copy _to_cpu copy _lazy_clone contiguous _copy_from _copy_from_and_resize _reshape_copy _pin_memory
+    _to_cpu _lazy_clone _copy_from _copy_from_and_resize _pin_memory
     lift_fresh_copy
-    where masked_fill masked_scatter masked_scatter_backward tril triu nan_to_num
-    cat concat concatenate stack _stack hstack vstack dstack column_stack _chunk_cat block_diag repeat tile
-    repeat_interleave expand_copy flip fliplr flipud roll rot90 constant_pad_nd pad reflection_pad1d reflection_pad2d
+    masked_scatter_backward
+    concat concatenate _stack hstack vstack dstack column_stack _chunk_cat block_diag tile
+    repeat_interleave fliplr flipud rot90 pad reflection_pad1d reflection_pad2d
     reflection_pad3d replication_pad1d replication_pad2d replication_pad3d _pad_circular _pad_enum pad_sequence
-    pixel_shuffle pixel_unshuffle channel_shuffle native_channel_shuffle im2col unfold_copy diag_embed diag
+    native_channel_shuffle im2col unfold_copy diag_embed diag
     diagonal_copy meshgrid cartesian_prod combinations
     select_backward slice_backward diagonal_backward select_scatter slice_scatter diagonal_scatter as_strided_scatter
-    alias_copy as_strided_copy detach_copy narrow_copy permute_copy select_copy slice_copy split_copy
-    split_with_sizes_copy squeeze_copy t_copy transpose_copy unbind_copy unsqueeze_copy view_copy values_copy
+    alias_copy as_strided_copy detach_copy narrow_copy select_copy slice_copy split_copy
+    split_with_sizes_copy squeeze_copy t_copy transpose_copy unbind_copy unsqueeze_copy values_copy
     indices_copy crow_indices_copy col_indices_copy ccol_indices_copy row_indices_copy view_as_complex_copy
-    view_as_real_copy _conj_copy _neg_view_copy _fw_primal_copy _make_dual_copy _reshape_alias_copy _indices_copy
+    _conj_copy _neg_view_copy _fw_primal_copy _make_dual_copy _reshape_alias_copy _indices_copy
     _values_copy _nested_get_values_copy _nested_view_from_buffer_copy _nested_view_from_jagged_copy
-    _sparse_broadcast_to_copy complex conj_physical _conj_physical
+    _sparse_broadcast_to_copy
     scatter index_copy index_fill masked_select
     sort argsort msort topk kthvalue median nanmedian mode unique_consecutive unique_dim unique_dim_consecutive
     _unique _unique2 nonzero nonzero_static nonzero_numpy argwhere searchsorted bucketize isin one_hot bincount histc histogram
     _histogramdd_bin_edges _histogramdd_from_bin_cts _histogramdd_from_bin_tensors hash_tensor
-    eq ne lt le gt ge equal allclose isclose logical_and logical_or logical_xor logical_not heaviside
+    eq ne lt le gt ge equal allclose isclose logical_and logical_or logical_xor heaviside
     bitwise_and bitwise_or bitwise_xor bitwise_not __and__ __or__ __xor__ __iand__ __ior__ __ixor__ __irshift__
     __ilshift__ __lshift__ __rshift__ bitwise_left_shift bitwise_right_shift isnan isinf isfinite isneginf isposinf signbit any all argmax argmin count_nonzero _is_all_true
     _is_any_true
@@ -37,7 +39,7 @@ from .registry import aten, free, named, traffic
     _nested_from_padded_and_nested_example _nested_from_padded_tensor _nested_tensor_from_mask
     _nested_tensor_from_tensor_list nested_to_padded_tensor to_padded_tensor _nested_select_backward _nested_sum_backward
     _nested_tensor_from_mask_left_aligned
-    _to_dense to_dense _to_sparse _to_sparse_csr _to_sparse_csc _to_sparse_bsr _to_sparse_bsc to_sparse sparse_mask
+    to_dense _to_sparse _to_sparse_csr _to_sparse_csc _to_sparse_bsr _to_sparse_bsc to_sparse sparse_mask
     _sparse_mask_projection _spdiags _convert_indices_from_coo_to_csr _convert_indices_from_csr_to_coo
     copy_sparse_to_sparse _to_sparse_semi_structured _sparse_semi_structured_apply _sparse_semi_structured_apply_dense
     _sparse_semi_structured_tile _cslt_compress _coalesced
@@ -57,9 +59,10 @@ def moved(call: OpRecord) -> Cost:
 
 
 @free(
+    *FILLED,
     *aten("""
-    copy_ fill fill_diagonal_ zero zeros ones full zeros_like ones_like full_like new_zeros new_ones new_full
-    scalar_tensor _efficientzerotensor _new_zeros_with_same_feature_meta arange range linspace logspace eye
+    fill_diagonal_
+    _new_zeros_with_same_feature_meta range linspace logspace
     tril_indices triu_indices _dim_arange
     rand randn randint randperm rand_like randn_like randint_like bernoulli_ cauchy exponential geometric log_normal
     normal_ random_ uniform _philox_normal _philox_uniform _fill_mem_eff_dropout_mask_ _cudnn_init_dropout_state
@@ -91,19 +94,20 @@ def scattered(call: OpRecord) -> Cost:
 
 
 @free(
+    *NO_WORK,
     *aten("""
-    empty empty_like empty_strided empty_permuted empty_quantized new_empty new_empty_strided _empty_affine_quantized
+    empty_quantized _empty_affine_quantized
     _empty_per_channel_affine_quantized resize resize_as _resize_output set sparse_resize sparse_resize_and_clear
-    resize_as_sparse from_file _unsafe_view unsafe_split unsafe_split_with_sizes unsafe_chunk lift lift_fresh
-    as_strided_ detach_ squeeze_ unsqueeze_ t_ transpose_ swapaxes_ swapdims_ requires_grad_ alias detach
-    is_same_size is_pinned is_coalesced is_set_to sparse_dim dense_dim _dimI _dimV _nnz _has_same_storage_numel
-    _local_scalar_dense item _assert_async _assert_scalar _assert_tensor_metadata _functional_assert_async
+    resize_as_sparse from_file
+    as_strided_ squeeze_ unsqueeze_ t_ transpose_ swapaxes_ swapdims_
+    is_set_to _has_same_storage_numel
+    item _assert_tensor_metadata _functional_assert_async
     _functional_assert_scalar _functional_sym_constrain_range _functional_sym_constrain_range_for_size
-    sym_constrain_range sym_constrain_range_for_size _make_dep_token _print record_stream
-    _fused_sdp_choice _use_cudnn_ctc_loss _use_miopen_ctc_loss _cslt_sparse_mm_search
+    sym_constrain_range sym_constrain_range_for_size _make_dep_token _print
+    _use_cudnn_ctc_loss _use_miopen_ctc_loss _cslt_sparse_mm_search
     q_scale q_zero_point q_per_channel_axis q_per_channel_scales q_per_channel_zero_points qscheme
-    _nested_get_jagged_dummy _nested_get_lengths _nested_get_max_seqlen _nested_get_min_seqlen _nested_get_offsets
-    _nested_get_ragged_idx _nested_get_values _nested_tensor_size _nested_tensor_storage_offsets
+    _nested_get_jagged_dummy _nested_get_lengths _nested_get_max_seqlen _nested_get_min_seqlen
+    _nested_get_ragged_idx _nested_tensor_size _nested_tensor_storage_offsets
     _nested_tensor_strides _nested_compute_contiguous_strides_offsets
     sparse_coo_tensor sparse_compressed_tensor _sparse_coo_tensor_unsafe _sparse_compressed_tensor_unsafe
     _sparse_coo_tensor_with_dims _sparse_coo_tensor_with_dims_and_tensors _sparse_compressed_tensor_with_dims

@@ -1,5 +1,6 @@
 """Optimizer steps, fused and over lists of tensors; they cost what their unfused steps do, element by element."""
 
+from ..op_kinds import FILLED_TOGETHER
 from ..records import OpRecord, TensorMeta
 from ..tree import Cost
 from .elementwise import elements
@@ -33,7 +34,7 @@ def foreach(call: OpRecord) -> Cost:
     return Cost(flops=elements(*metas), bytes=listed(call))
 
 
-@free(*aten("_foreach_copy _foreach_zero"))
+@free(*FILLED_TOGETHER)
 def foreach_written(call: OpRecord) -> Cost:
     """The first list is written, others are read."""
     read = sum(size(call.tensors(name)) for name in call.args if name != "self")

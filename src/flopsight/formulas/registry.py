@@ -7,8 +7,11 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from ..errors import FormulaError
+from ..op_kinds import aten, named, out_of_place
 from ..records import OpRecord, TensorMeta
 from ..tree import FREE, Cost
+
+__all__ = ["aten", "named"]
 
 Formula = Callable[[OpRecord], Cost]
 F = TypeVar("F", bound=Formula)
@@ -24,16 +27,6 @@ _OPS: set[str] = set()
 
 COUNTED, FREE_OF_WORK, UNKNOWN, FAILED = "counted", "free", "unknown", "failed"
 """How a record was priced: by a formula, as no work, by no formula, by a formula that went wrong."""
-
-
-def aten(words: str) -> tuple[str, ...]:
-    """The full names of ops given as words: `aten("mm bmm")` is `("aten.mm", "aten.bmm")`."""
-    return named("aten", words)
-
-
-def named(namespace: str, words: str) -> tuple[str, ...]:
-    """The full names of a namespace's ops given as words."""
-    return tuple(f"{namespace}.{word}" for word in words.split())
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +93,7 @@ def find(record: OpRecord) -> Formula | None:
 
 def known(op: str) -> bool:
     """Whether an op has a formula of its own, under any overload."""
-    return op in _OPS or _out_of_place(op) in _OPS
+    return op in _OPS or out_of_place(op) in _OPS
 
 
 def price(record: OpRecord) -> Priced:
@@ -124,14 +117,9 @@ def price(record: OpRecord) -> Priced:
 
 def _own(record: OpRecord) -> str | None:
     """The name under which a record's own formula is registered."""
-    plain = _out_of_place(record.op)
+    plain = out_of_place(record.op)
     names = (f"{record.op}.{record.overload}", f"{plain}.{record.overload}", record.op, plain)
     return next((name for name in names if name in FORMULAS), None)
-
-
-def _out_of_place(op: str) -> str:
-    """The name without the underscore that marks an op as in place."""
-    return op.removesuffix("_")
 
 
 def traffic(record: OpRecord) -> int:

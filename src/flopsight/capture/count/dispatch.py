@@ -12,6 +12,7 @@ from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from ...caveats import Note
+from ...op_kinds import MADE_OF_OPS
 from ...records import FORWARD, OPTIMIZER, RECOMPUTE
 from ..hooks import internals
 from ..hooks.optimizer_steps import optimizer_steps
@@ -20,7 +21,7 @@ from ..model.sites import Site, Sites, sites_of
 from ..model.tensors import flat, raw, tensors_in
 from .attribution import Attribution, Position
 from .memory import INPUTS, held_by
-from .opinfo import MADE_OF_OPS, GraphReplay, OpInfo, describe, stored, values_by_name
+from .opinfo import GraphReplay, OpInfo, describe, stored, values_by_name
 from .ownership import Ownership
 from .tape import Tape
 

@@ -8,50 +8,8 @@ from typing import Any
 
 import torch
 
+from ...op_kinds import listed_kind, multiplies_matrices
 from ..model.tensors import stored_bytes
-
-NO_WORK = {
-    "aten.alias", "aten._unsafe_view", "aten.detach", "aten.lift", "aten.lift_fresh", "aten.empty", "aten.empty_like",
-    "aten.empty_strided", "aten.new_empty", "aten.new_empty_strided", "aten.empty_permuted", "aten.set_",
-    "aten.resize_", "aten._reshape_alias", "aten.detach_", "aten.sym_size", "aten.sym_stride", "aten.sym_numel",
-    "aten.sym_storage_offset", "aten.is_same_size", "aten.requires_grad_", "aten.retain_grad", "aten.is_contiguous",
-    "aten.sym_is_contiguous", "aten.is_non_overlapping_and_dense", "aten.is_strides_like_format", "aten.size",
-    "aten.stride", "aten.storage_offset", "aten.numel", "aten.dim", "aten.is_pinned", "aten.record_stream",
-    "aten._has_compatible_shallow_copy_type", "aten._assert_async", "aten._assert_scalar", "aten._local_scalar_dense",
-    "aten._version", "aten._fused_sdp_choice", "aten._nested_get_values", "aten._nested_get_offsets",
-    "aten.is_coalesced", "aten._nnz", "aten._indices", "aten._values", "aten.crow_indices", "aten.col_indices",
-    "aten.values", "aten.indices", "aten._dimI", "aten._dimV", "aten.sparse_dim", "aten.dense_dim",
-    "aten.unsafe_split", "aten.unsafe_split_with_sizes", "aten.unsafe_chunk", "aten._conj", "aten._neg_view",
-    "aten.resolve_conj", "aten.resolve_neg", "aten._reshape_copy",
-}  # fmt: skip
-"""Ops that compute and move nothing, though torch does not call them views."""
-
-SILENT_NAMESPACES = {"prim", "profiler", "prims_debug"}
-
-COPIES = {
-    "aten.clone", "aten._to_copy", "aten.copy_", "aten.copy", "aten.where", "aten.masked_fill", "aten.masked_fill_",
-    "aten.fill", "aten.fill_", "aten.zero_", "aten.zeros", "aten.zeros_like", "aten.new_zeros", "aten.ones",
-    "aten.ones_like", "aten.new_ones", "aten.full", "aten.full_like", "aten.new_full", "aten.scalar_tensor",
-    "aten.contiguous", "aten._to_dense", "aten.tril", "aten.tril_", "aten.triu", "aten.triu_", "aten.arange",
-    "aten.eye", "aten.logical_not", "aten._efficientzerotensor", "aten.real", "aten.view_as_real_copy",
-    "aten.threshold_backward.grad_input", "aten._foreach_copy_", "aten._foreach_zero_", "aten.masked_scatter",
-    "aten.nan_to_num", "aten.expand_copy", "aten.constant_pad_nd", "aten.pixel_shuffle", "aten.pixel_unshuffle",
-    "aten.channel_shuffle", "aten.roll", "aten.flip", "aten.cat", "aten.stack", "aten.repeat", "aten.positive",
-    "aten._conj_physical", "aten.conj_physical", "aten.complex", "aten.view_copy", "aten.permute_copy",
-}  # fmt: skip
-"""Ops that move bytes and compute nothing, among them some that torch tags as pointwise."""
-
-POINTWISE = {
-    "aten.gelu_", "aten.hardswish", "aten.hardswish_", "aten.rsub", "aten.silu_", "aten.hardsigmoid_",
-    "aten.leaky_relu_", "aten.elu_", "aten.celu", "aten.celu_", "aten.selu", "aten.selu_", "aten.mish_", "aten.relu6",
-    "aten.hardtanh_", "aten.softplus", "aten.logit", "aten._prelu_kernel", "aten.rrelu_with_noise_functional",
-}  # fmt: skip
-"""Pointwise arithmetic that torch does not tag as such."""
-
-MADE_OF_OPS = {"aten._native_multi_head_attention", "aten._transformer_encoder_layer_fwd"}
-"""Ops whose kernels are written in other ops, so that running the kernel by hand shows what they do."""
-
-MATRIX_WORDS = ("mm", "matmul", "convolution", "conv", "attention", "linear", "bilinear", "rnn", "dot", "mv", "addr")
 
 
 class OpInfo:
@@ -104,20 +62,18 @@ class HigherOrderInfo(OpInfo):
 
 def kind_of(func: Any, name: str) -> str:
     """pointwise, reduction, view, copy, random, matrix or other."""
-    if func.is_view or name in NO_WORK or name.split(".", maxsplit=1)[0] in SILENT_NAMESPACES:
+    if func.is_view:
         return "view"
-    if name in COPIES:
-        return "copy"
-    if name in POINTWISE or torch.Tag.pointwise in func.tags:
+    listed = listed_kind(name)
+    if listed is not None:
+        return listed
+    if torch.Tag.pointwise in func.tags:
         return "pointwise"
     if torch.Tag.reduction in func.tags:
         return "reduction"
     if torch.Tag.nondeterministic_seeded in func.tags and "dropout" not in name and "attention" not in name:
         return "random"
-    words = name.rsplit(".", maxsplit=1)[-1].split("_")
-    if any(word in words or name.endswith(word) for word in MATRIX_WORDS):
-        return "matrix"
-    return "other"
+    return "matrix" if multiplies_matrices(name) else "other"
 
 
 HIGHER_ORDER_NAMES: dict[str, tuple[str, ...]] = {
