@@ -24,13 +24,16 @@ def out_of_place(op: str) -> str:
 NO_WORK = aten("""
     alias _unsafe_view detach detach_ lift lift_fresh empty empty_like empty_strided empty_permuted new_empty
     new_empty_strided set_ resize_ _reshape_alias sym_size sym_stride sym_numel sym_storage_offset sym_is_contiguous
-    size stride storage_offset numel dim is_same_size is_pinned is_contiguous is_non_overlapping_and_dense
-    is_strides_like_format requires_grad_ retain_grad record_stream _has_compatible_shallow_copy_type _version
+    size stride storage_offset numel dim is_same_size is_pinned is_contiguous
+    requires_grad_ retain_grad record_stream _has_compatible_shallow_copy_type _version
     _assert_async _assert_scalar _local_scalar_dense _fused_sdp_choice _nested_get_values _nested_get_offsets
     is_coalesced _nnz _indices _values crow_indices col_indices values indices _dimI _dimV sparse_dim dense_dim
     unsafe_split unsafe_split_with_sizes unsafe_chunk _conj _neg_view resolve_conj resolve_neg
 """)
 """Ops that compute and move nothing, though torch does not call them views."""
+
+QUESTIONS = aten("is_non_overlapping_and_dense is_strides_like_format")
+"""Questions about a tensor's layout that torch hands to subclasses like ops, though its dispatcher has none of them."""
 
 SILENT_NAMESPACES = frozenset(("prim", "profiler", "prims_debug"))
 """Namespaces whose ops compute and move nothing."""
@@ -68,7 +71,7 @@ MADE_OF_OPS = frozenset(aten("_native_multi_head_attention _transformer_encoder_
 MATRIX_WORDS = ("mm", "matmul", "convolution", "conv", "attention", "linear", "bilinear", "rnn", "dot", "mv", "addr")
 """Words in the name of an op that multiplies matrices."""
 
-_NO_WORK, _POINTWISE = frozenset(NO_WORK), frozenset((*POINTWISE, *POINTWISE_WITH_NOISE))
+_NO_WORK, _POINTWISE = frozenset((*NO_WORK, *QUESTIONS)), frozenset((*POINTWISE, *POINTWISE_WITH_NOISE))
 
 
 def listed_kind(op: str) -> str | None:

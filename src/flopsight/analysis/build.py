@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from ..caveats import BadFormula, Caveat, UnknownOps
-from ..formulas import COUNTED, FAILED, UNKNOWN, Priced, price
+from ..formulas import COUNTED, UNKNOWN, Priced, price
 from ..records import OUTSIDE, ModuleCall, ModuleRow, OpRecord, Shape
 from ..tree import Cost, Coverage, Node, OpRow, Phases, UnknownOp
 
@@ -113,16 +113,15 @@ class _Ledger:
 
     def _enter(self, record: OpRecord, priced: Priced, dtype: str, shapes: tuple[Shape, ...]) -> None:
         cost = priced.cost * record.count if record.count > 1 else priced.cost
-        status = UNKNOWN if priced.status == FAILED else priced.status
-        if status == UNKNOWN:
+        if priced.status == UNKNOWN:
             self._miss(record, priced, cost)
         else:
             self._bytes_known += cost.bytes
-            (self._counted if status == COUNTED else self._free)[record.op] += record.count
-        rows, key = self.ops[record.module], (record.op, record.phase, dtype, status)
+            (self._counted if priced.status == COUNTED else self._free)[record.op] += record.count
+        rows, key = self.ops[record.module], (record.op, record.phase, dtype, priced.status)
         before = rows.get(key)
         if before is None:
-            rows[key] = OpRow(record.op, record.phase, record.count, cost, status, (shapes,), dtype)
+            rows[key] = OpRow(record.op, record.phase, record.count, cost, priced.status, (shapes,), dtype)
             return
         seen = before.shapes
         if shapes not in seen and len(seen) < MOST_SHAPES:
@@ -130,7 +129,7 @@ class _Ledger:
         rows[key] = replace(before, calls=before.calls + record.count, cost=before.cost + cost, shapes=seen)
 
     def _miss(self, record: OpRecord, priced: Priced, cost: Cost) -> None:
-        if record.op not in self._unknown and priced.status == FAILED:
+        if record.op not in self._unknown and priced.failed:
             self._failed.add(record.op)
         before = self._unknown.get(record.op, UnknownOp(0, why=priced.why))
         modules = before.modules

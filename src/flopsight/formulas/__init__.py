@@ -22,7 +22,6 @@ from . import (
 )
 from .registry import (
     COUNTED,
-    FAILED,
     FORMULAS,
     FREE_OF_WORK,
     UNKNOWN,
@@ -37,7 +36,6 @@ from .registry import (
 
 __all__ = [
     "COUNTED",
-    "FAILED",
     "FORMULAS",
     "FREE_OF_WORK",
     "UNKNOWN",

@@ -25,8 +25,7 @@ NO_ARITHMETIC: set[str] = set()
 _OPS: set[str] = set()
 """The names in `FORMULAS` without their overloads."""
 
-COUNTED, FREE_OF_WORK, UNKNOWN, FAILED = "counted", "free", "unknown", "failed"
-"""How a record was priced: by a formula, as no work, by no formula, by a formula that went wrong."""
+COUNTED, FREE_OF_WORK, UNKNOWN = "counted", "free", "unknown"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +35,8 @@ class Priced:
     status: str
     cost: Cost = FREE
     why: str = ""
+    failed: bool = False
+    """Whether it is unknown because its formula failed."""
 
 
 def formula(*ops: str, replace: bool = False) -> Callable[[F], F]:
@@ -107,7 +108,7 @@ def price(record: OpRecord) -> Priced:
     try:
         cost = _checked(fn(record))
     except Exception as problem:
-        return Priced(FAILED, Cost(bytes=traffic(record)), _complaint(record, fn, problem))
+        return Priced(UNKNOWN, Cost(bytes=traffic(record)), _complaint(record, fn, problem), failed=True)
     stated = name in NO_ARITHMETIC or record.kind == "view"
     if not cost.bytes and not stated:
         cost = replace(cost, bytes=traffic(record))

@@ -6,7 +6,6 @@ import gc
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from threading import Lock
 from types import MethodType
 from typing import Any
 
@@ -22,6 +21,8 @@ from torch.utils._python_dispatch import (
     _push_mode,
     is_traceable_wrapper_subclass,
 )
+
+from .shared import Shared
 
 __all__ = ["DeviceType"]
 
@@ -249,40 +250,19 @@ def is_composite(func: Any) -> bool:
     return bool(func._can_decompose())
 
 
-class _EagerStance:
-    """Compiled code runs as plain Python. The stance is the process's: the first user sets it, the last puts it back."""
-
-    def __init__(self) -> None:
-        self._lock = Lock()
-        self._users = 0
-        self._stance: Any = None
-
-    @property
-    def taken(self) -> bool:
-        """Whether anybody wants it right now."""
-        return self._users > 0
-
-    def __enter__(self) -> None:
-        with self._lock:
-            self._users += 1
-        if compiler_imported():
-            self.hold_back()
-
-    def hold_back(self) -> None:
-        """Set the stance, which imports the compiler."""
-        with self._lock:
-            if self._users and self._stance is None:
-                self._stance = torch.compiler.set_stance("force_eager")
-
-    def __exit__(self, *_problem: object) -> None:
-        with self._lock:
-            self._users -= 1
-            if not self._users and self._stance is not None:
-                self._stance.__exit__(None, None, None)
-                self._stance = None
+_compiler_wanted = False
+"""Whether the eager stance may import the compiler: only once code is about to be compiled."""
 
 
-_eager = _EagerStance()
+def _set_stance() -> Callable[[], None] | None:
+    if not (_compiler_wanted or compiler_imported()):
+        return None
+    stance = torch.compiler.set_stance("force_eager")
+    return lambda: stance.__exit__(None, None, None)
+
+
+_eager: Shared[object] = Shared(_set_stance)
+"""Compiled code runs as plain Python. The stance is the process's own."""
 
 
 def hold_stream(seconds: float) -> None:
@@ -297,14 +277,19 @@ def compiler_imported() -> bool:
 
 def eager_stance() -> AbstractContextManager[None]:
     """A context in which code that is compiled already runs as plain Python."""
-    return _eager
+    return _eager.used_by(object())
 
 
 def hold_back_compiler() -> None:
     """Inside that context, let what is compiled from now on run as plain Python too."""
-    _eager.hold_back()
+    global _compiler_wanted  # noqa: PLW0603
+    _compiler_wanted = True
+    try:
+        _eager.settle()
+    finally:
+        _compiler_wanted = False
 
 
 def runs_eager() -> bool:
     """Whether compiled code runs as plain Python because of us."""
-    return _eager.taken
+    return bool(_eager.users)

@@ -2,66 +2,65 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from threading import Lock
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
-_lock = Lock()
-_listeners: list[tuple[Callable[[torch.optim.Optimizer], None], Callable[[], None]]] = []
-_afterwards: list[Callable[[torch.optim.Optimizer], None]] = []
-_hooks: list[Any] = []
-_telling = False
-"""Whether torch is running our hook just now."""
+from .shared import Shared
+
+Begin = Callable[[torch.optim.Optimizer], None]
 
 
-@contextmanager
-def optimizer_steps(begin: Callable[[torch.optim.Optimizer], None], end: Callable[[], None]) -> Iterator[None]:
-    """Tell when any optimizer begins and ends its work; who came last hears of the end first.
+@dataclass(frozen=True, eq=False)
+class _Listener:
+    begin: Begin | None = None
+    end: Callable[[], None] | None = None
+    afterwards: Begin | None = None
 
-    A closure that an optimizer calls in its step is the loop's forward and backward, and not told as its work.
-    Torch is given one pair of hooks for all of us: it refuses hooks that come or go while a step's hooks run, and a
-    window of steps in a script begins and ends exactly then.
+
+_running_hooks = False
+"""Whether torch runs our post hook at the moment: it refuses that hooks are removed meanwhile."""
+
+
+def _install() -> Callable[[], None]:
+    hooks = [register_optimizer_step_pre_hook(_begin), register_optimizer_step_post_hook(_after)]
+
+    def remove() -> None:
+        for hook in hooks:
+            hook.remove()
+
+    return remove
+
+
+_hooks: Shared[_Listener] = Shared(_install, may_remove=lambda: not _running_hooks)
+
+
+def optimizer_steps(begin: Begin, end: Callable[[], None]) -> AbstractContextManager[None]:
+    """Call `begin` and `end` around the work of every optimizer; the last listener is called first at the end.
+
+    A closure that an optimizer calls in its step is the loop's forward and backward, and not the optimizer's work.
+    Torch gets one pair of hooks for all listeners: it refuses hooks that are added or removed while a step's hooks run,
+    and a window of steps in a script begins and ends exactly then.
     """
-    with _listening(_listeners, (begin, end)):
-        yield
+    return _hooks.used_by(_Listener(begin, end))
 
 
-@contextmanager
-def after_optimizer_steps(told: Callable[[torch.optim.Optimizer], None]) -> Iterator[None]:
-    """Tell when any optimizer has ended its step, after all who follow its work have heard of it."""
-    with _listening(_afterwards, told):
-        yield
-
-
-@contextmanager
-def _listening(listeners: list[Any], listener: Any) -> Iterator[None]:
-    with _lock:
-        if not _hooks:
-            _hooks.append(register_optimizer_step_pre_hook(_begin))
-            _hooks.append(register_optimizer_step_post_hook(_after))
-        listeners.append(listener)
-    try:
-        yield
-    finally:
-        with _lock:
-            listeners.remove(listener)
-        let_go()
+def after_optimizer_steps(afterwards: Begin) -> AbstractContextManager[None]:
+    """Call `afterwards` when any optimizer has ended its step and every `end` was called."""
+    return _hooks.used_by(_Listener(afterwards=afterwards))
 
 
 def let_go() -> None:
-    """Take our hooks off torch where nobody listens any more; not while it runs them, so then somebody has to do it later."""
-    with _lock:
-        if not (_listeners or _afterwards or _telling):
-            while _hooks:
-                _hooks.pop().remove()
+    """Remove the hooks that no listener needs any more, where that was put off because torch was running them."""
+    _hooks.settle()
 
 
 def _begin(optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> Any:
-    if not _listeners:
+    if not any(listener.begin for listener in _hooks.users):
         return None
     _tell_begin(optimizer)
     if len(args) > 1 and callable(args[1]):
@@ -82,23 +81,24 @@ def _aside(optimizer: torch.optim.Optimizer, closure: Callable[[], Any]) -> Call
 
 
 def _tell_begin(optimizer: torch.optim.Optimizer) -> None:
-    for begin, _ in tuple(_listeners):
-        begin(optimizer)
+    for listener in tuple(_hooks.users):
+        if listener.begin is not None:
+            listener.begin(optimizer)
 
 
 def _end() -> None:
-    for _, end in tuple(reversed(_listeners)):
-        end()
+    for listener in tuple(reversed(_hooks.users)):
+        if listener.end is not None:
+            listener.end()
 
 
 def _after(optimizer: torch.optim.Optimizer, _args: Any, _kwargs: Any) -> None:
-    if _listeners:
-        _end()
-    if _afterwards:
-        global _telling  # noqa: PLW0603
-        _telling = True
-        try:
-            for told in tuple(_afterwards):
-                told(optimizer)
-        finally:
-            _telling = False
+    global _running_hooks  # noqa: PLW0603
+    _end()
+    _running_hooks = True
+    try:
+        for listener in tuple(_hooks.users):
+            if listener.afterwards is not None:
+                listener.afterwards(optimizer)
+    finally:
+        _running_hooks = False

@@ -1,4 +1,4 @@
-"""Which module are we in? The one file that assigns into torch, and puts back what was there."""
+"""Functions of torch with wrappers around them: module calls above all. What was there before is put back."""
 
 from __future__ import annotations
 
@@ -12,27 +12,26 @@ import torch
 from torch import nn
 
 from . import internals
+from .shared import Shared
 
 compiling = torch.compiler.is_compiling
 Call = Callable[..., Any]
 Watcher = Callable[[Call], Call]
 
-_lock = threading.Lock()
-
 
 @dataclass(frozen=True, eq=False)
 class _Wrapper:
-    """Something around a function in torch; `bare` where it asks `compiling` itself."""
+    """A wrapper around a function in torch; `bare` where it asks `compiling` itself."""
 
     around: Watcher
     bare: bool
 
 
-class _Patch:
-    """One function in torch and those who wrap it; they nest, and may come and go in any order and on any thread."""
+class _Patch(Shared[_Wrapper]):
+    """One function in torch and the wrappers around it; they nest, and may come and go in any order and on any thread."""
 
     def __init__(self, owner: Any, name: str) -> None:
-        self.wrappers: list[_Wrapper] = []
+        super().__init__(lambda: None)
         self.hidden: dict[int, tuple[_Wrapper, ...]] = {}
         """By thread: the wrappers that do not see its calls."""
         self.suspended = 0
@@ -40,27 +39,27 @@ class _Patch:
         self._plain: Call = getattr(owner, name)
         self._installed: Call | None = None
 
-    def install(self) -> None:
-        """Compose the wrappers over what was there before the first of them came."""
+    def settle(self) -> None:
+        """Compose the wrappers over the function that was there before the first of them."""
         found: Call = getattr(self._owner, self._name)
         if self._installed is None:
             self._plain = found
         elif found is not self._installed:
-            return  # somebody patched over us: theirs stays on top, and ours steps aside when its wrapper has ended
+            return  # another patch is over ours and stays; our part of the chain is empty once its wrappers are gone
         call = self._composed()
-        if call is not found:  # every class below hears of an assignment, and forgets what it knew of its attributes
+        if call is not found:  # an assignment makes Python drop the attribute caches of every class below
             setattr(self._owner, self._name, call)
         self._installed = None if call is self._plain else call
 
     def _composed(self) -> Call:
         plain = self._plain
-        if not self.wrappers or self.suspended:
+        if not self.users or self.suspended:
             return plain
-        everyone = _over(plain, self.wrappers)
+        everyone = _over(plain, self.users)
         if not self.hidden:
             return everyone
         chains = {
-            thread: _over(plain, [wrapper for wrapper in self.wrappers if wrapper not in hidden])
+            thread: _over(plain, [wrapper for wrapper in self.users if wrapper not in hidden])
             for thread, hidden in self.hidden.items()
         }
 
@@ -81,9 +80,9 @@ def _over(bottom: Call, wrappers: list[_Wrapper]) -> Call:
 
 
 def _stepping_aside(watched: Call, bottom: Call) -> Call:
-    """torch.compile follows a call into whatever is wrapped around it: what it makes must not contain us.
+    """Call the plain function while torch compiles: compiled code must not contain our wrapper.
 
-    Nor may it depend on who else watches, or it would be made anew whenever somebody comes or goes.
+    Nor may it depend on the other wrappers, or torch would compile again whenever one of them comes or goes.
     """
 
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -99,19 +98,9 @@ def _patch(owner: Any, name: str) -> _Patch:
     return _patches.setdefault((id(owner), name), _Patch(owner, name))
 
 
-@contextmanager
-def wrapped(owner: Any, name: str, around: Watcher, *, bare: bool = False) -> Iterator[None]:
-    """A function in torch with something around it, until the block ends; `bare` where that asks `compiling` itself."""
-    patch, wrapper = _patch(owner, name), _Wrapper(around, bare)
-    with _lock:
-        patch.wrappers.append(wrapper)
-        patch.install()
-    try:
-        yield
-    finally:
-        with _lock:
-            patch.wrappers.remove(wrapper)
-            patch.install()
+def wrapped(owner: Any, name: str, around: Watcher, *, bare: bool = False) -> AbstractContextManager[None]:
+    """Wrap a function of torch until the block ends; `bare` where the wrapper itself asks whether torch is compiling."""
+    return _patch(owner, name).used_by(_Wrapper(around, bare))
 
 
 def module_calls(watcher: Watcher, *, bare: bool = False) -> AbstractContextManager[None]:
@@ -121,12 +110,12 @@ def module_calls(watcher: Watcher, *, bare: bool = False) -> AbstractContextMana
 
 @contextmanager
 def calls_of(kind: type[nn.Module], watcher: Watcher) -> Iterator[None]:
-    """Wrap the calls of one class's modules inside the block, at no cost to those of any other."""
+    """Wrap the calls of one class's modules inside the block; modules of other classes pay nothing."""
     own: Call | None = vars(kind).get("__call__")
 
     def inherited(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
         call: Call = super(kind, module).__call__  # type: ignore[misc]
-        return call(*args, **kwargs)  # whoever watches all modules sees this one too
+        return call(*args, **kwargs)  # a wrapper around all module calls sees this one too
 
     call = watcher(own or inherited)
     kind.__call__ = call  # type: ignore[method-assign]
@@ -134,7 +123,7 @@ def calls_of(kind: type[nn.Module], watcher: Watcher) -> Iterator[None]:
         yield
     finally:
         if vars(kind).get("__call__") is not call:
-            pass  # somebody put theirs over ours, and it stays
+            pass  # another patch is over ours, and it stays
         elif own is not None:
             kind.__call__ = own  # type: ignore[method-assign]
         else:
@@ -143,55 +132,55 @@ def calls_of(kind: type[nn.Module], watcher: Watcher) -> Iterator[None]:
 
 @contextmanager
 def unseen() -> Iterator[None]:
-    """Module calls that this thread makes inside the block are seen only by watchers that come inside it too."""
+    """Hide this thread's module calls from the watchers that are there when the block begins."""
     patch, thread = _patch(nn.Module, "__call__"), threading.get_ident()
-    with _lock:
+    with patch.lock:
         before = patch.hidden.get(thread)
-        patch.hidden[thread] = tuple(patch.wrappers)
-        patch.install()
+        patch.hidden[thread] = tuple(patch.users)
+        patch.settle()
     try:
         yield
     finally:
-        with _lock:
+        with patch.lock:
             del patch.hidden[thread]
             if before is not None:
                 patch.hidden[thread] = before
-            patch.install()
+            patch.settle()
 
 
 def unpatched() -> AbstractContextManager[None]:
-    """Module calls as torch has them: what torch.compile makes inside the block does not depend on anybody watching.
+    """Take all wrappers off module calls, so that what torch.compile makes inside the block does not depend on them.
 
-    Where compiled code runs as plain Python, nothing is made, and those who watch go on.
+    Where compiled code runs as plain Python nothing is compiled, and the wrappers stay.
     """
     return _suspended(lambda _patch: not internals.runs_eager())
 
 
 def unpatched_if_alone() -> AbstractContextManager[None]:
-    """Module calls as torch has them, if only one watches: it has what it wants, and need not slow the rest."""
-    return _suspended(lambda patch: len(patch.wrappers) == 1)
+    """Take the wrapper off module calls if it is the only one: it has seen its call and need not slow the calls inside."""
+    return _suspended(lambda patch: len(patch.users) == 1)
 
 
 @contextmanager
 def _suspended(when: Callable[[_Patch], bool]) -> Iterator[None]:
     patch = _patch(nn.Module, "__call__")
-    with _lock:
+    with patch.lock:
         suspends = when(patch)
         patch.suspended += suspends
-        patch.install()
+        patch.settle()
     try:
         yield
     finally:
-        with _lock:
+        with patch.lock:
             patch.suspended -= suspends
-            patch.install()
+            patch.settle()
 
 
 @contextmanager
 def eager() -> Iterator[None]:
-    """Compiled code runs as plain Python inside the block; what is compiled stays compiled.
+    """Run compiled code as plain Python inside the block; what is compiled stays compiled.
 
-    Importing the compiler takes a second, so where nobody has, that waits until somebody compiles.
+    Importing the compiler takes a second. Where it is not imported yet, that waits until `torch.compile` is called.
     """
 
     def held_back(compile_: Call) -> Call:

@@ -232,13 +232,17 @@ def rotated(run: Run) -> list[Run]:
     tensors = run.tensors
     if not tensors or sum(map(stored_bytes, tensors)) > SMALL_INPUTS or run.method != "__call__":
         return [run]
-    return [run, *(replace(run, args=_copied(run.args), kwargs=_copied(run.kwargs)) for _ in range(COPIES - 1))]
+    return [
+        run,
+        *(
+            replace(run, args=with_tensors(run.args, _copied), kwargs=with_tensors(run.kwargs, _copied))
+            for _ in range(COPIES - 1)
+        ),
+    ]
 
 
-def _copied(value: Any) -> Any:
-    """Plain containers with their plain tensors copied; anything else is shared."""
-    if type(value) is torch.Tensor and value.is_leaf:
-        return value.detach().clone().requires_grad_(value.requires_grad)
-    if type(value) in (list, tuple):
-        return type(value)(map(_copied, value))
-    return {key: _copied(item) for key, item in value.items()} if type(value) is dict else value
+def _copied(tensor: torch.Tensor) -> torch.Tensor:
+    """A plain tensor in other memory; any other is shared."""
+    if type(tensor) is torch.Tensor and tensor.is_leaf:
+        return tensor.detach().clone().requires_grad_(tensor.requires_grad)
+    return tensor

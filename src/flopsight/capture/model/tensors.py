@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from copy import copy
 from dataclasses import fields, is_dataclass
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from typing import Any
 
 import torch
@@ -68,15 +68,30 @@ def metas(value: Any) -> Iterator[TensorMeta]:
         yield from (item for item in found if isinstance(item, TensorMeta))
 
 
+def leaves(value: Any) -> Iterator[Any]:
+    """Everything in the arguments of an op that is no list, tuple or dict."""
+    if isinstance(value, SEQUENCES):
+        for item in value:
+            yield from leaves(item)
+    elif isinstance(value, dict):
+        for item in value.values():
+            yield from leaves(item)
+    else:
+        yield value
+
+
 def flat(value: Any) -> Iterator[Tensor]:
     """Every tensor in the arguments of an op."""
-    if isinstance(value, Tensor):
-        yield value
-    elif isinstance(value, SEQUENCES):
-        for item in value:
-            yield from flat(item)
-    elif isinstance(value, dict):
-        yield from flat(list(value.values()))
+    return (leaf for leaf in leaves(value) if isinstance(leaf, Tensor))
+
+
+def with_leaves(value: Any, change: Callable[[Any], Any]) -> Any:
+    """The arguments of an op, with `change` applied to everything that is no list, tuple or dict."""
+    if isinstance(value, SEQUENCES):
+        return type(value)([with_leaves(item, change) for item in value])
+    if isinstance(value, dict):
+        return {key: with_leaves(item, change) for key, item in value.items()}
+    return change(value)
 
 
 def tensors_in(value: Any) -> list[Tensor]:
@@ -91,15 +106,19 @@ def _gather(value: Any, found: list[Tensor], depth: int) -> None:
         found.append(value)
     elif type(value) in ATOMS or depth > DEEPEST:
         return
-    elif isinstance(value, GROUPS):
-        for item in value:
+    else:
+        for item in _parts(value):
             _gather(item, found, depth + 1)
-    elif isinstance(value, Mapping):
-        for item in value.values():
-            _gather(item, found, depth + 1)
-    elif is_dataclass(value) and not isinstance(value, type):
-        for f in fields(value):
-            _gather(getattr(value, f.name, None), found, depth + 1)
+
+
+def _parts(value: Any) -> Iterable[Any]:
+    if isinstance(value, GROUPS):
+        return value
+    if isinstance(value, Mapping):
+        return value.values()
+    if is_dataclass(value) and not isinstance(value, type):
+        return [getattr(value, f.name, None) for f in fields(value)]
+    return ()
 
 
 def stored_bytes(tensor: Tensor) -> int:
@@ -111,25 +130,35 @@ def stored_bytes(tensor: Tensor) -> int:
 
 def with_tensors(value: Any, change: Callable[[Tensor], Tensor]) -> Any:
     """A module's inputs with every tensor changed; containers in which nothing changes stay the same objects."""
-    if isinstance(value, Tensor):
+    return rebuilt(value, lambda leaf: change(leaf) if isinstance(leaf, Tensor) else leaf)
+
+
+def rebuilt(value: Any, change: Callable[[Any], Any], *, anew: bool = False, whole: tuple[type, ...] = ()) -> Any:
+    """A module's inputs with `change` applied to everything in them that is no container.
+
+    Containers in which nothing changes stay the same objects, unless all are to be made `anew`; those of the `whole`
+    types are changed as they are.
+    """
+    inside = partial(rebuilt, change=change, anew=anew, whole=whole)
+    if isinstance(value, (Tensor, *whole)):
         return change(value)
-    if type(value) in (list, tuple) or (isinstance(value, tuple) and hasattr(value, "_fields")):
-        parts = [with_tensors(item, change) for item in value]
-        if all(map(operator.is_, parts, value)):
-            return value
-        return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        parts = list(map(inside, value))
+        return value if not anew and all(map(operator.is_, parts, value)) else type(value)(*parts)
+    if type(value) in SEQUENCES or (anew and isinstance(value, SEQUENCES)):
+        parts = list(map(inside, value))
+        return value if not anew and all(map(operator.is_, parts, value)) else type(value)(parts)
     if isinstance(value, MutableMapping):
-        changed = {key: with_tensors(item, change) for key, item in value.items()}
-    elif is_dataclass(value) and not isinstance(value, type):
-        changed = {f.name: with_tensors(getattr(value, f.name), change) for f in fields(value)}
-    else:
-        return value
-    return _copied_with(value, changed)
+        return _copied_with(value, {key: inside(item) for key, item in value.items()}, anew)
+    if is_dataclass(value) and not isinstance(value, type):
+        return _copied_with(value, {f.name: inside(getattr(value, f.name)) for f in fields(value)}, anew)
+    return change(value)
 
 
-def _copied_with(value: Any, changed: Mapping[Any, Any]) -> Any:
+def _copied_with(value: Any, changed: Mapping[Any, Any], anew: bool) -> Any:
     mapping = isinstance(value, Mapping)
-    if all(item is (value[key] if mapping else getattr(value, key)) for key, item in changed.items()):
+    same = all(item is (value[key] if mapping else getattr(value, key)) for key, item in changed.items())
+    if same and not anew:
         return value
     twin = copy(value)
     for key, item in changed.items():

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
 
 from ..hooks import internals
+from ..hooks.shared import Shared
 
 Tensor = torch.Tensor
 aten = torch.ops.aten
@@ -19,35 +20,26 @@ ALIGNMENT = 8
 """Kernels on a GPU read this many elements at a time: heads are as wide as a multiple of it, masks' rows begin at one."""
 
 
-_lock = threading.Lock()
-_targets: list[tuple[int, str]] = []
-"""Who counts on meta just now: the thread, and the device that its tensors stand for."""
-_library: list[torch.library.Library] = []
-"""What torch was told, once for all of them: it warns of a second."""
+def _register() -> Callable[[], None]:
+    """Registered once for all users: torch warns on a second registration."""
+    library = torch.library.Library("aten", "IMPL")
+    library.impl("scaled_dot_product_attention", _attention, "AutogradMeta")
+    return library._destroy
 
 
-@contextmanager
-def attention_as_on(target: str) -> Iterator[None]:
-    """While this lasts, attention between this thread's meta tensors takes the path that it would on the target device."""
-    mine = threading.get_ident(), target
-    with _lock:
-        if not _targets:
-            _library.append(torch.library.Library("aten", "IMPL"))
-            _library[0].impl("scaled_dot_product_attention", _attention, "AutogradMeta")
-        _targets.append(mine)
-    try:
-        yield
-    finally:
-        with _lock:
-            _targets.remove(mine)
-            if not _targets:
-                _library.pop()._destroy()
+_targets: Shared[tuple[int, str]] = Shared(_register)
+"""Threads that count on meta, each with the device that its tensors stand for."""
+
+
+def attention_as_on(target: str) -> AbstractContextManager[None]:
+    """Inside the block, attention between this thread's meta tensors takes the path that it would on the target device."""
+    return _targets.used_by((threading.get_ident(), target))
 
 
 def _target() -> str | None:
-    """What this thread's meta tensors stand for; None where it counts nothing."""
+    """The device that this thread's meta tensors stand for; None where it counts nothing."""
     here = threading.get_ident()
-    return next((target for thread, target in reversed(_targets) if thread == here), None)
+    return next((target for thread, target in reversed(_targets.users) if thread == here), None)
 
 
 def _attention(

@@ -14,7 +14,7 @@ import torch
 
 from ...errors import InputError
 from ..hooks import internals
-from ..model.tensors import flat
+from ..model.tensors import flat, leaves, with_leaves
 
 Tensor = torch.Tensor
 aten = torch.ops.aten
@@ -154,7 +154,7 @@ def follow(func: Any, args: Any, kwargs: dict[str, Any], output: Any) -> None:
         _check_repeatable(func)
         if func.overloadpacket in OVERWRITES and contents_of(args[0]) is None and _is_whole(args[0]):
             _blank(args[0])
-        reads = _as_reads(args), _as_reads(kwargs)
+        reads = with_leaves(args, _as_read), with_leaves(kwargs, _as_read)
     except Unknowable:
         forget(list(written.values()))
         return
@@ -260,30 +260,17 @@ def _laid_out(value: Tensor, layout: Layout, dtype: torch.dtype, size: int) -> T
 
 
 def _reads(value: Any) -> Iterator[Read]:
-    if isinstance(value, Read):
-        yield value
-    elif isinstance(value, list | tuple):
-        for item in value:
-            yield from _reads(item)
-    elif isinstance(value, dict):
-        yield from _reads(list(value.values()))
+    return (leaf for leaf in leaves(value) if isinstance(leaf, Read))
 
 
-def _as_reads(value: Any) -> Any:
-    if isinstance(value, Tensor):
-        return Read(value) if value.is_meta else value
-    if isinstance(value, list | tuple):
-        return type(value)(map(_as_reads, value))
-    if isinstance(value, dict):
-        return {key: _as_reads(item) for key, item in value.items()}
-    return torch.device("cpu") if isinstance(value, torch.device) else value
+def _as_read(leaf: Any) -> Any:
+    if isinstance(leaf, Tensor):
+        return Read(leaf) if leaf.is_meta else leaf
+    return torch.device("cpu") if isinstance(leaf, torch.device) else leaf
 
 
 def _live(value: Any, copies: dict[KnownContents, Tensor]) -> Any:
-    if isinstance(value, Read):
-        return value.of(copies.get(value.contents, value.contents.elements))
-    if isinstance(value, list | tuple):
-        return type(value)(_live(item, copies) for item in value)
-    if isinstance(value, dict):
-        return {key: _live(item, copies) for key, item in value.items()}
-    return value
+    def read(leaf: Any) -> Any:
+        return leaf.of(copies.get(leaf.contents, leaf.contents.elements)) if isinstance(leaf, Read) else leaf
+
+    return with_leaves(value, read)

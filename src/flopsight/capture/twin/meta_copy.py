@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import MutableMapping
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import replace
 from enum import Enum
-from functools import partial
 from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
@@ -17,6 +15,7 @@ from torch.nn.utils.rnn import PackedSequence
 from ..hooks import internals
 from ..model.deepspeed_zero import HOOKS, fetches, whole_shape, without_fetching
 from ..model.run import Run
+from ..model.tensors import rebuilt
 from ..model.wrappers import is_parallel
 from .known_values import remember
 
@@ -127,32 +126,19 @@ PLAIN = (
 
 
 def on_meta(value: Any) -> Any:
-    """Inputs on meta, in containers like the user's; what a forward could change behind our back is refused."""
-    return _inputs_on_meta(value, {})
+    """Inputs on meta, in new containers like the user's; an object that a forward of the twin could change is refused."""
+    twins: dict[int, torch.Tensor] = {}
+    """An input that is given twice takes its memory once."""
 
+    def on_meta_too(leaf: Any) -> Any:
+        if isinstance(leaf, torch.Tensor):
+            if id(leaf) not in twins:
+                twins[id(leaf)] = _on_meta(leaf)
+            return twins[id(leaf)]
+        if isinstance(leaf, PackedSequence):  # torch wants its batch sizes as numbers on the CPU
+            return leaf._replace(**{name: on_meta_too(getattr(leaf, name)) for name in ("data", *ORDERS)})
+        if isinstance(leaf, PLAIN) or _is_torchs(leaf):
+            return leaf
+        raise NoTwinError(f"an input is a {type(leaf).__name__}, which the twin would share with the model")
 
-def _inputs_on_meta(value: Any, twins: dict[int, torch.Tensor]) -> Any:
-    """The same, with the twins so far: an input that is given twice takes its memory once."""
-    inside = partial(_inputs_on_meta, twins=twins)
-    if isinstance(value, torch.Tensor):
-        if id(value) not in twins:
-            twins[id(value)] = _on_meta(value)
-        return twins[id(value)]
-    if isinstance(value, PLAIN) or _is_torchs(value):
-        return value
-    if isinstance(value, PackedSequence):  # torch wants its batch sizes as numbers on the CPU
-        return value._replace(data=inside(value.data), **{name: inside(getattr(value, name)) for name in ORDERS})
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*map(inside, value))
-    if isinstance(value, list | tuple):
-        return type(value)(map(inside, value))
-    if isinstance(value, MutableMapping):
-        twin = copy.copy(value)
-        twin.update({key: inside(item) for key, item in value.items()})
-        return twin
-    if is_dataclass(value) and not isinstance(value, type):
-        same: Any = copy.copy(value)
-        for f in fields(value):
-            object.__setattr__(same, f.name, inside(getattr(value, f.name)))
-        return same
-    raise NoTwinError(f"an input is a {type(value).__name__}, which the twin would share with the model")
+    return rebuilt(value, on_meta_too, anew=True, whole=(PackedSequence, torch.Size))

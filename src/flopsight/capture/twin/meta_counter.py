@@ -14,7 +14,7 @@ from ..count.dispatch import Counter
 from ..count.tape import Tape
 from ..hooks import internals
 from ..model.sites import Sites
-from ..model.tensors import flat
+from ..model.tensors import flat, with_leaves
 from . import known_values
 from .attention import attention_as_on
 from .meta_kernels import KERNELS
@@ -69,7 +69,7 @@ class MetaCounter(Counter):
         if func is aten.empty.memory_format and _written_by_pointer(kwargs):
             return func(*args, **kwargs)
         args, wanted = self._on_meta(args), kwargs.get("device")
-        kwargs = {key: self._on_meta(value) for key, value in kwargs.items()}
+        kwargs = self._on_meta(kwargs)
         output = (self._instead if func in INSTEAD else self._remembered)(func, args, kwargs)
         if func in AFTER:
             AFTER[func](func, args, kwargs, output, self._assume)
@@ -78,11 +78,12 @@ class MetaCounter(Counter):
 
     def _on_meta(self, value: Any) -> Any:
         """Real tensors among meta ones join them, with their values; every device means meta here."""
+        return with_leaves(value, self._leaf_on_meta)
+
+    def _leaf_on_meta(self, value: Any) -> Any:
         if isinstance(value, Tensor):
             joins = value.layout is torch.strided and not value.is_meta and not internals.is_wrapper_subclass(value)
             return self._join(value) if joins else value
-        if isinstance(value, list | tuple):
-            return type(value)(map(self._on_meta, value))
         if isinstance(value, torch.Generator):
             return None
         return META if isinstance(value, torch.device) else value
