@@ -126,13 +126,16 @@ class Counter(TorchDispatchMode):
 
         def watched(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
             position = self.attribution.here() if self.attribution is not None else None
-            if position is None:
-                if self.attribution is not None:
+            if position is None or internals.tracing_shapes():
+                if position is None and self.attribution is not None:
                     self.attribution.pass_by(module)
                 return plain(module, *args, **kwargs)
+            now = internals.graph_task()
+            if now != -1 and self.sites.row(module) is None:
+                return plain(module, *args, **kwargs)  # part of a backward, not a forward that is made again
             caller, direct, task = position.site, position.direct, position.task
             site = self.sites.find(module, direct[0] if direct else caller)
-            position.site, position.direct, position.task = site, None, internals.graph_task()
+            position.site, position.direct, position.task = site, None, now
             position.mark(site)
             if caller is outside:
                 self._given(args, kwargs)
@@ -148,9 +151,11 @@ class Counter(TorchDispatchMode):
             finally:
                 if position.task == -1:
                     position.after_backward = False
-                    tape.note_call(site, args, kwargs, output)
-                    if live is not None:
-                        tape.grown[site] += live.current - before
+                    # The work of a module that is not the model's is its caller's work, but not another call of it.
+                    if site is not caller or self.sites.row(module) is not None:
+                        tape.note_call(site, args, kwargs, output)
+                        if live is not None:
+                            tape.grown[site] += live.current - before
                 position.site, position.direct = caller, direct
                 if saved is not None and caller is outside:
                     saved.settle()
@@ -207,6 +212,8 @@ class Counter(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run an op and note it."""
         kwargs = kwargs or {}
+        if internals.tracing_shapes() or internals.FakeTensor in types:
+            return func(*args, **kwargs)  # torch works out a shape, and computes nothing
         infos = self.tape.infos
         info = infos.get(func)
         if info is None:

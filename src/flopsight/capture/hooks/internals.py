@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch._C._autograd import DeviceType
 from torch._prims_common import suggest_memory_format
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils import _python_dispatch
 from torch.utils._python_dispatch import (
     TorchDispatchMode,
@@ -24,7 +25,7 @@ from torch.utils._python_dispatch import (
 
 from .shared import Shared
 
-__all__ = ["DeviceType"]
+__all__ = ["DeviceType", "FakeTensor"]
 
 graph_task: Callable[[], int] = torch._C._current_graph_task_id
 """The running backward's number, -1 outside backward."""
@@ -45,6 +46,14 @@ attention_choice: Callable[..., int] = torch._fused_sdp_choice
 
 saved_hooks_allowed: Callable[[], bool] = torch._C._autograd._saved_tensors_hooks_is_enabled  # type: ignore[attr-defined]
 """Whether saved tensors may have hooks right now; torch.func and `disable_saved_tensors_hooks` forbid it."""
+
+_FAKE = torch._C._TorchDispatchModeKey.FAKE
+
+
+def tracing_shapes() -> bool:
+    """Whether a FakeTensorMode is on: torch works out shapes then, and what runs is not the model's work."""
+    return torch._C._get_dispatch_mode(_FAKE) is not None
+
 
 NO_SEQUENCE = 1 << 62
 """AccumulateGrad nodes carry a number above every real one."""
@@ -100,10 +109,10 @@ def profiler_running() -> bool:
 
 
 def has_storage(tensor: torch.Tensor) -> bool:
-    """Whether a tensor has memory of its own to speak of: not sparse, no wrapper of a subclass or of torch.func."""
+    """Whether a tensor has memory of its own: not sparse, not fake, no wrapper of a subclass or of torch.func."""
     if tensor.layout is not _STRIDED or _of_torch_func(tensor):
         return False
-    return type(tensor) in _PLAIN or not is_wrapper_subclass(tensor)
+    return type(tensor) in _PLAIN or not (is_wrapper_subclass(tensor) or isinstance(tensor, FakeTensor))
 
 
 def storage_key(tensor: torch.Tensor) -> int:
