@@ -155,8 +155,10 @@ class Job:
         return render(self, format, **options)
 
     def to_html(self, path: str | Path) -> Path:
-        """Write a report page of the model that the ranks make up."""
-        return self.model.to_html(path)
+        """Write a report page: the ranks side by side, and the model that they make up."""
+        from .render.html import write
+
+        return write(self, Path(path))
 
     def save(self, path: str | Path) -> Path:
         """Write the job as JSON; `flopsight.load` reads it back."""

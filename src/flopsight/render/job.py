@@ -36,6 +36,10 @@ def text(job: Job, format: Format, options: Mapping[str, Any]) -> str:
     """The ranks where the format is a page for people, and the model."""
     if format.name == "json":
         return dumps(job)
+    if format.name == "html":
+        from .html import render
+
+        return render(job, **options)
     model = format.text(job.model, options)
     return f"{ranks(job)}\n{model}" if format.page else model
 

@@ -9,6 +9,10 @@ from torch import nn
 import flopsight
 from flopsight import zoo
 from flopsight.analysis.compare import compare
+from flopsight.comm import CommRow
+from flopsight.job import Job
+from flopsight.timings import Stat, Timing
+from flopsight.world import World
 
 EVIL = "</script><img src=x onerror=alert(1)>"
 
@@ -93,6 +97,24 @@ def hostile():
     (child,) = profile.root.children
     bad = replace(child, name=EVIL, path=EVIL, kind=EVIL, extra_repr=EVIL)
     return replace(profile, root=replace(profile.root, kind=EVIL, children=(bad,)))
+
+
+def job():
+    """Sixteen ranks of a small model, sharded in pairs, of which the last one is late."""
+    one = flopsight.count(nn.Sequential(nn.Linear(8, 8), nn.ReLU()), (torch.ones(4, 8),))
+    gather = CommRow("all_gather", "forward", calls=1, bytes=128, wire_bytes=128, group_size=2, dim="dp")
+    first, second = one.root.children
+    root = replace(one.root, children=(replace(first, comm=(gather,)), second))
+    ranks = {
+        rank: replace(
+            one,
+            root=root,
+            world=World(size=16, rank=rank, data_parallel=16, mesh={"dp": 16}),
+            timing=Timing(forward=Stat((2e-3 if rank == 15 else 1e-3,))),
+        )
+        for rank in range(16)
+    }
+    return Job(ranks, size=16)
 
 
 def changed():

@@ -3,11 +3,11 @@
 import json
 
 import pytest
-from made import EVIL, bert, changed, hostile, llama_405b, many, resnet
+from made import EVIL, bert, changed, hostile, job, llama_405b, many, resnet
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.keys import Keys
 
-PAGES = {"resnet": resnet, "bert": bert, "405b": llama_405b, "hostile": hostile, "diff": changed}
+PAGES = {"resnet": resnet, "bert": bert, "405b": llama_405b, "hostile": hostile, "diff": changed, "job": job}
 SIZES = {"desktop": (1400, 1000), "phone": (380, 780), "4k": (3840, 2160)}
 
 
@@ -209,6 +209,19 @@ def test_the_diff_ranks_what_changed(browser, page):
     assert browser.one('[role="tab"][aria-selected="true"]').text == "What changed"
     # Linear(8, 16) became Linear(8, 32): 4 * 16 * (2 * 8 + 1) = 1,088 FLOPs more
     assert "1.09 k" in browser.all(".grid")[1].text.splitlines()[1]
+
+
+def test_the_ranks_of_a_job_stand_side_by_side(browser, page):
+    browser.open(page(job()))
+    browser.one("#tab-ranks").click()
+
+    ranks, collectives = browser.all(".grid")
+    assert len(ranks.find_elements("css selector", "tbody tr")) == 16
+    # 2 ms over a mean of (15 * 1 + 2) / 16 = 1.0625 ms
+    assert "88.2%" in browser.one("main").text
+    assert "Rank 15 has the longest step" in browser.one("main").text
+    collectives.find_element("css selector", "button.link").click()
+    assert browser.one(".details h2").text == "0"
 
 
 def test_without_script_the_static_tree_is_shown(driver, page):

@@ -19,7 +19,9 @@ from ...analysis.folding import shortened
 from ...analysis.passes import to_depth
 from ...analysis.report import report, verdict
 from ...analysis.report_diff import diff_report
+from ...analysis.report_ranks import collectives, ranks
 from ...analysis.summary_facts import facts
+from ...job import Job
 from ...tree import Profile
 from ..summary import coverage_lines, title
 from .static import STYLE, made_text, static_body
@@ -35,15 +37,19 @@ STATIC_ROWS = 2000
 """Rows of the tree that a reader without JavaScript sees at most."""
 
 
-def write(profile: Profile, path: Path, **options: Any) -> Path:
+def write(profile: Profile | Job, path: Path, **options: Any) -> Path:
     """Write the page with the options of `render`; makes the directory where it is missing."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(render(profile, **options), encoding="utf-8")
     return path
 
 
-def render(profile: Profile, *, depth: int | None = None, full: bool = False) -> str:
-    """The page of one profile: modules down to `depth`; `full` draws every block of a stack by itself."""
+def render(profiled: Profile | Job, *, depth: int | None = None, full: bool = False) -> str:
+    """The page of one profile, or of a job's model with its ranks: modules down to `depth`.
+
+    `full` draws every block of a stack by itself.
+    """
+    profile, job = (profiled.model, profiled) if isinstance(profiled, Job) else (profiled, None)
     shown = profile if depth is None else replace(profile, root=to_depth(depth)(profile.root))
     name = title(profile)
     data = {
@@ -55,8 +61,14 @@ def render(profile: Profile, *, depth: int | None = None, full: bool = False) ->
         ],
         "coverage": {"complete": profile.coverage.complete, "lines": coverage_lines(profile)},
         **report(shown, folded=not full),
+        "ranks": _ranks(shown, job),
     }
     return page(name, data, static_body(profile, shortened(shown.root, None, STATIC_ROWS, full=full)))
+
+
+def _ranks(profile: Profile, job: Job | None) -> list[dict[str, Any]] | None:
+    grids = [ranks(job) if job is not None else None, collectives(list(profile.walk()))]
+    return [grid for grid in grids if grid is not None] or None
 
 
 def write_comparison(comparison: Comparison, path: Path) -> Path:
