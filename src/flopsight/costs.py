@@ -101,3 +101,9 @@ class OpRow:
     """Input shapes of its calls, the distinct ones, at most a few."""
     dtype: str = ""
     """The dtype its arithmetic ran in; calls in several dtypes make several rows."""
+    kind: str = ""
+    """What torch knows of the op: pointwise, reduction, copy, matrix, ...; see `records.KINDS`."""
+    seconds: float | None = None
+    """Measured time of its calls: of their kernels on a device, of the host's op in a traced run on a CPU."""
+    layout: str = ""
+    """`channels_first` or `channels_last`: how the input of a convolution lies in memory."""

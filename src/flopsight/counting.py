@@ -28,6 +28,7 @@ from .capture.twin.meta_counter import MetaCounter
 from .caveats import Caveat, DirectForward, Note, NoTwin, OtherThreads, PutBack, Raised, Scripted, TwinWithoutAutocast
 from .errors import InputError, StateError
 from .formulas import known
+from .hardware.ceilings import ceilings_of
 from .hardware.detect import cpu_name, detect
 from .records import BACKWARD, ModuleRow
 from .tree import Environment, Profile
@@ -174,6 +175,7 @@ def build_profile(tape: Tape, sites: Sites, options: Options) -> Profile:
     scripted = scripted_rows(sites)
     if scripted:
         doubts.append(Scripted(scripted))
+    found = detect(run.device) if run is not None and run.device.type != "meta" else None
     result = Profile(
         root=root,
         coverage=coverage,
@@ -182,7 +184,8 @@ def build_profile(tape: Tape, sites: Sites, options: Options) -> Profile:
         trained=any(record.phase == BACKWARD for record in records),
         peak_bytes=peak,
         at_peak=at_peak,
-        peak_flops=detect(run.device).peak_flops() if run is not None and run.device.type != "meta" else {},
+        peak_flops=found.peak_flops() if found else {},
+        ceilings=ceilings_of(found, torch.get_num_threads()) if found else None,
     )
     if run is not None:
         result = replace(result, batch_size=batch_size_of(run), tokens=tokens_of(run))

@@ -10,11 +10,12 @@ from typing import Any
 import torch
 from torch import nn
 
+from .analysis.op_times import with_op_times
 from .analysis.times import with_times
 from .capture.model.copies import copy_of
 from .capture.model.run import Run, make_run
 from .capture.time.kineto import NoDeviceTrace
-from .capture.time.latency import measure_latency
+from .capture.time.latency import measure_latency, traced_host_ops
 from .capture.time.module_marks import forget
 from .capture.time.timeline import trace_timeline
 from .caveats import Note
@@ -143,10 +144,12 @@ def profile_run(
             # The counted run has warmed the model up; a compiled one it ran as plain Python.
             rest = max(1, warmup) if run.compiled else max(0, warmup - 1)
             timed = measure_latency(run, warmup=rest, repeats=repeats, budget=time_budget, progress=progress)
+            ops = timed.ops or traced_host_ops(run, progress)
         except Exception as problem:
             attach(problem, result)
             raise
     root = with_times(result.root, timed.forward, timed.backward, host=timed.host, streams=timed.streams)
+    root = with_op_times(root, ops)
     return replace(result, root=root, timing=timed.timing, caveats=(*result.caveats, *timed.caveats))
 
 

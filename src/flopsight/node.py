@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Any, Generic, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, overload
 
 from .comm import CommRow
 from .costs import NO_WORK, Cost, OpRow, Phases
 from .records import Parameter, Shape
+
+if TYPE_CHECKING:
+    from .tree import Profile
 
 Value = TypeVar("Value")
 Item = TypeVar("Item")
@@ -82,6 +85,14 @@ class Node:
     """What it exchanged once, to set itself up; not part of the totals."""
     extra_repr: str = ""
     ignored: bool = False
+
+    home_cell: ClassVar[list[Any] | None] = None
+    """Holds the profile that the node is part of; set by the profile, which replaces what is in it."""
+
+    @property
+    def home(self) -> Profile | None:
+        """The profile that the node is part of: `limit` and `bound` ask it for its device."""
+        return self.home_cell[0] if self.home_cell else None
 
     @of_subtree
     def total(self) -> Phases:
@@ -191,6 +202,27 @@ class Node:
         """Forward FLOPs over the time that passed: on a device, waiting between the module's kernels included."""
         wall = self.latency if self.stream_latency is None else self.stream_latency
         return self.flops / wall if wall else None
+
+    @property
+    def intensity(self) -> float | None:
+        """FLOPs per byte moved, all phases that ran, every op's inputs and outputs counted; None where nothing moved."""
+        work = self.total.total
+        return work.flops / work.bytes if work.bytes else None
+
+    def limit(self, device: str | None = None) -> float | None:
+        """The least seconds for this subtree's work, all phases that ran, by the roofline of a device; None: the profile's.
+
+        None where a peak that it takes is not known.
+        """
+        from .analysis.roofline import node_limit
+
+        return node_limit(self, device)
+
+    def bound(self, device: str | None = None) -> str | None:
+        """What holds the subtree back: compute, memory, launch, communication or "depends on fusion"."""
+        from .analysis.roofline import node_bound
+
+        return node_bound(self, device)
 
     @of_subtree
     def called(self) -> bool:

@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .ceilings import Ceilings
 from .comm import CommRow, merged
 from .costs import FREE, Cost, OpRow, Phases
 from .coverage import NOTHING_RAN, Coverage, UnknownOp
@@ -18,10 +19,11 @@ from .timings import NOT_TIMED, Stat, Timing
 from .world import ALONE, Whole, World
 
 if TYPE_CHECKING:
+    from .analysis.findings import Finding
     from .caveats import Caveat
 
 __all__ = [
-    "FREE", "CommRow", "Cost", "Coverage", "Environment", "Node", "OpRow", "Phases", "Profile", "Stat", "Timing", "UnknownOp",
+    "FREE", "Ceilings", "CommRow", "Cost", "Coverage", "Environment", "Node", "OpRow", "Phases", "Profile", "Stat", "Timing", "UnknownOp",
     "Whole", "World",
 ]  # fmt: skip
 
@@ -78,6 +80,8 @@ class Profile:
     """What was alive at the peak, in bytes by kind."""
     peak_flops: Mapping[str, float] = field(default_factory=dict)
     """Dense peak of the device by dtype, in FLOP/s, where the device is known."""
+    ceilings: Ceilings | None = None
+    """What limits are taken against: what was measured on the machine, else the datasheet's figures."""
     timeline: tuple[Span, ...] = ()
     """One traced run, where a timeline was asked for."""
     world: World = ALONE
@@ -85,6 +89,16 @@ class Profile:
     """The model rebuilt without its parallel wrappers and counted; None where this rank holds all that it knows of."""
     part: str = ""
     """Why this rank cannot know the whole model; empty where it can."""
+
+    def __post_init__(self) -> None:
+        """Let every node know the profile that it is part of; profiles of one tree share a cell, the newest is in it."""
+        cell = self.root.__dict__.get("home_cell")
+        if cell is not None:
+            cell[0] = self
+            return
+        cell = [self]
+        for node in self.root.walk():
+            node.__dict__["home_cell"] = cell
 
     def __getitem__(self, path: str) -> Node:
         """The node with that qualified name; the root is the empty string."""
@@ -207,6 +221,35 @@ class Profile:
         from .analysis.utilization import hfu
 
         return hfu(self)
+
+    def mfu_at(self, seconds: float, device: str | None = None) -> float | None:
+        """MFU of a step that takes that many seconds, on a named device or the profile's own; None without a peak."""
+        from .analysis.utilization import mfu_at
+
+        return mfu_at(self, seconds, device)
+
+    def limit(self, device: str | None = None) -> float | None:
+        """The least seconds for one step by the roofline of a device: every op at its peak or at full bandwidth.
+
+        `device` is a name that `flopsight device` knows, `"h100-sxm"`; without one it is the device of the profile.
+        None where a peak that it takes is not known.
+        """
+        from .analysis.roofline import profile_limit
+
+        return profile_limit(self, device)
+
+    def bound(self, device: str | None = None) -> str | None:
+        """What holds the model back: compute, memory, launch, communication or "depends on fusion"."""
+        from .analysis.roofline import node_bound
+
+        return node_bound(self.root, device)
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What could be changed, the largest win first; each says what, where, by which numbers, and the next move."""
+        from .analysis.findings import findings
+
+        return findings(self)
 
     @property
     def whole(self) -> Whole | None:

@@ -15,6 +15,7 @@ FLOORS = (
         "coverage",
         "costs",
         "timings",
+        "ceilings",
         "comm",
         "world",
         "job",
@@ -47,8 +48,8 @@ ROOMS = {
 }
 """Inside capture: which rooms each room may import besides itself."""
 
-DOORS = {"render", "to_html", "to_frame", "save", "__str__", "mfu", "hfu"}
-"""Methods of Profile that may reach up, importing inside the function; a comparison has its own `render`."""
+DOORS = {"render", "to_html", "to_frame", "save", "__str__", "mfu", "hfu", "mfu_at", "limit", "bound", "findings"}
+"""Methods of Profile that may reach up, importing inside the function; a node has `limit` and `bound`, a comparison `render`."""
 
 ROOF = {"", "__init__", "__main__", "profiling"}
 """The public names, `python -m flopsight`, and the import path that DeepSpeed's users know."""
@@ -63,6 +64,7 @@ NO_TORCH = (
     "coverage",
     "costs",
     "timings",
+    "ceilings",
     "comm",
     "world",
     "job",
@@ -157,6 +159,8 @@ def broken_rules(name, found):
 def _is_door(name, function):
     if name == "analysis.compare":
         return function in {"render", "to_html"}
+    if name == "node":
+        return function in {"limit", "bound"}
     return name in ("tree", "job") and function in DOORS
 
 
@@ -203,7 +207,19 @@ def test_a_room_of_capture_that_imports_a_later_one_is_noticed():
 
 def test_the_doors_of_a_profile_are_exactly_these():
     found = dict(package())["tree"]
-    ground = {"units", "errors", "records", "caveats", "costs", "timings", "node", "coverage", "world", "comm"}
+    ground = {
+        "units",
+        "errors",
+        "records",
+        "caveats",
+        "costs",
+        "timings",
+        "node",
+        "coverage",
+        "world",
+        "comm",
+        "ceilings",
+    }
     doors = {
         function for target, function in found if target.startswith("flopsight.") and target.split(".")[1] not in ground
     }

@@ -93,6 +93,16 @@ def _dtype(record: OpRecord) -> str:
     return next((meta.dtype for meta in record.inputs if meta.is_real_number or record.kind == "matrix"), "")
 
 
+def _layout(record: OpRecord) -> str:
+    """How the input of a convolution over images lies in memory; nothing where both layouts are the same."""
+    if "conv" not in record.op or not record.inputs:
+        return ""
+    shape, stride = record.inputs[0].shape, record.inputs[0].stride
+    if stride is None or len(shape) != 4 or shape[1] == 1 or shape[2] * shape[3] == 1:
+        return ""
+    return "channels_last" if stride[1] == 1 else "channels_first"
+
+
 class _Ledger:
     """Every record with its price, by module."""
 
@@ -121,7 +131,17 @@ class _Ledger:
         rows, key = self.ops[record.module], (record.op, record.phase, dtype, priced.status)
         before = rows.get(key)
         if before is None:
-            rows[key] = OpRow(record.op, record.phase, record.count, cost, priced.status, (shapes,), dtype)
+            rows[key] = OpRow(
+                record.op,
+                record.phase,
+                record.count,
+                cost,
+                priced.status,
+                (shapes,),
+                dtype,
+                kind=record.kind,
+                layout=_layout(record),
+            )
             return
         seen = before.shapes
         if shapes not in seen and len(seen) < MOST_SHAPES:

@@ -50,7 +50,13 @@ def merged_ops(rows: Iterable[OpRow]) -> tuple[OpRow, ...]:
             found[key] = row
         else:
             shapes = tuple(dict.fromkeys(seen.shapes + row.shapes))
-            found[key] = replace(seen, calls=seen.calls + row.calls, cost=seen.cost + row.cost, shapes=shapes)
+            found[key] = replace(
+                seen,
+                calls=seen.calls + row.calls,
+                cost=seen.cost + row.cost,
+                shapes=shapes,
+                seconds=known_sum((seen.seconds, row.seconds)),
+            )
     return tuple(found.values())
 
 

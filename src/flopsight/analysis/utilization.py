@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
+from ..errors import InputError
+from ..hardware.named import named_ceilings
 from ..records import BACKWARD, FORWARD, RECOMPUTE
 from ..tree import Cost, Node, Profile
 
@@ -30,6 +32,25 @@ def hfu(profile: Profile) -> float | None:
     return _utilization(profile, hardware_work(profile))
 
 
+def mfu_at(profile: Profile, seconds: float, device: str | None = None) -> float | None:
+    """MFU of a step that takes that many seconds, on a named device or the profile's own; None without a peak."""
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds > 0:
+        raise InputError(f"The time of a step must be a number of seconds above 0, not {seconds!r}.")
+    needed = seconds_at_peak(profile, device)
+    return needed / seconds if needed else None
+
+
+def seconds_at_peak(profile: Profile, device: str | None = None) -> float | None:
+    """What the model work of one step would take at the peak of a named device, or the profile's own; None without one."""
+    peaks = profile.peak_flops
+    if device is not None:
+        peaks = named_ceilings(device, tf32_products="tf32" in peaks).flops
+    work = model_work(profile, peaks=peaks)
+    if not work or any(not peaks.get(dtype) for dtype in work):
+        return None
+    return sum(flops / peaks[dtype] for dtype, flops in work.items())
+
+
 def achieved(profile: Profile) -> float | None:
     """Model FLOP/s; None where no time was measured."""
     time = step_seconds(profile)
@@ -46,8 +67,11 @@ def flops_per_token(profile: Profile) -> float | None:
     return model_flops(profile) / profile.tokens if profile.tokens else None
 
 
-def model_work(profile: Profile, *, causal: bool = False) -> dict[str, float]:
-    """FLOPs of one step by the dtype whose peak they are held against: matrix work that the model needs done once."""
+def model_work(profile: Profile, *, causal: bool = False, peaks: Mapping[str, float] | None = None) -> dict[str, float]:
+    """FLOPs of one step by the dtype whose peak they are held against: matrix work that the model needs done once.
+
+    `peaks` are another device's, whose cuDNN ops may have a rate of their own.
+    """
 
     def needed(cost: Cost) -> float:
         once = cost.macs - cost.recompute_macs
@@ -55,7 +79,7 @@ def model_work(profile: Profile, *, causal: bool = False) -> dict[str, float]:
         return once - cost.skipped_macs * once / cost.macs if causal and cost.macs else once
 
     work: defaultdict[str, float] = defaultdict(float)
-    for dtype, cost in _matrix_work(profile, (FORWARD, BACKWARD)):
+    for dtype, cost in _matrix_work(profile, (FORWARD, BACKWARD), peaks):
         work[dtype] += 2 * needed(cost) / profile.steps
     return dict(work)
 
@@ -93,12 +117,15 @@ def _utilization(profile: Profile, work: Mapping[str, float]) -> float | None:
     return sum(flops / profile.peak_flops[dtype] for dtype, flops in work.items()) / time
 
 
-def _matrix_work(profile: Profile, phases: tuple[str, ...]) -> Iterator[tuple[str, Cost]]:
+def _matrix_work(
+    profile: Profile, phases: tuple[str, ...], peaks: Mapping[str, float] | None = None
+) -> Iterator[tuple[str, Cost]]:
     """Every cost with MACs, and the key of its peak."""
+    peaks = profile.peak_flops if peaks is None else peaks
     for node in profile.walk():
         for row in node.ops:
             if row.phase in phases and row.cost.macs:
-                yield _peak_key(profile, row.dtype or profile.environment.dtype, row.op), row.cost
+                yield _peak_key(peaks, row.dtype or profile.environment.dtype, row.op), row.cost
         for phase in phases:
             rest = _without_rows(node, phase)
             if rest.macs:
@@ -116,7 +143,7 @@ def _without_rows(node: Node, phase: str) -> Cost:
     )
 
 
-def _peak_key(profile: Profile, dtype: str, op: str) -> str:
+def _peak_key(peaks: Mapping[str, float], dtype: str, op: str) -> str:
     """The dtype, or its entry for cuDNN's ops, which may use TF32 where plain products may not."""
     special = f"{dtype}/cudnn"
-    return special if special in profile.peak_flops and ("conv" in op or "cudnn" in op) else dtype
+    return special if special in peaks and ("conv" in op or "cudnn" in op) else dtype

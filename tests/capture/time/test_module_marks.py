@@ -319,7 +319,7 @@ def test_somebody_may_hear_what_is_being_done():
     heard = []
     flopsight.profile(nn.Linear(2, 2), (torch.ones(1, 2),), warmup=1, repeats=2, progress=heard.append)
 
-    assert heard == ["counting", "warming up", "timing, run 1 of 2", "timing, run 2 of 2"]
+    assert heard == ["counting", "warming up", "timing, run 1 of 2", "timing, run 2 of 2", "tracing ops"]
 
 
 @pytest.mark.parametrize("budget", [0, -1, "long", True, float("nan")])

@@ -14,9 +14,11 @@ from ...records import BACKWARD, FORWARD, OPTIMIZER, OUTSIDE, RECOMPUTE
 from ...tree import Timing
 from ..hooks.optimizer_steps import optimizer_steps
 from ..model.sites import Sites
+from .clock import HOSTS
 from .kernels import DeviceTime, Marks, TraceEvent, place_kernels
 from .kineto import device_trace
 from .module_marks import Timer, forget
+from .op_times import OpTimes, host_op_times, kernel_op_times
 
 
 class DeviceTracing:
@@ -27,6 +29,7 @@ class DeviceTracing:
     ) -> None:
         """`keep` is called with the events, which are large and not kept; their times by module are in `found`."""
         self.found = DeviceTime()
+        self.ops: OpTimes = {}
         self._timer = Timer(model, time_ns)
         self._device, self._keep = device, keep
         self._steps: list[tuple[int, int]] = []
@@ -42,6 +45,8 @@ class DeviceTracing:
         ):
             yield
         self.found = place_kernels(trace.events, self.marks())
+        times = host_op_times if self._device.type in HOSTS else kernel_op_times
+        self.ops = times(trace.events, self.marks())
         self._keep(trace.events)
 
     def marks(self) -> Marks:

@@ -16,6 +16,7 @@ from ..hooks import internals
 from .kernels import TraceEvent
 
 _lock = Lock()
+LOG_LEVEL = "KINETO_LOG_LEVEL"
 TEARDOWN = "TEARDOWN_CUPTI"
 """The environment variable that makes torch's tracer detach from the device when it stops."""
 
@@ -39,7 +40,8 @@ def device_trace(device: torch.device, *, shapes: bool = False) -> Iterator[Devi
         raise NoDeviceTrace("a profiler is already running in this process")
     profiler = _profiler(device, shapes=shapes)
     try:
-        profiler.__enter__()
+        with _silence():
+            profiler.__enter__()
     except RuntimeError as problem:
         raise NoDeviceTrace(f"torch's profiler does not start ({problem})") from problem
     try:
@@ -52,6 +54,19 @@ def device_trace(device: torch.device, *, shapes: bool = False) -> Iterator[Devi
     trace.events = [_event(raw) for raw in results.events()]
     if device.type != "cpu" and not any(event.device for event in trace.events):
         raise NoDeviceTrace("torch's profiler saw no kernels (is CUPTI missing?)")
+
+
+@contextmanager
+def _silence() -> Iterator[None]:
+    """Keep torch's tracer from writing lines of its own to stderr: it reads the variable when it first starts."""
+    if LOG_LEVEL in os.environ:
+        yield
+        return
+    os.environ[LOG_LEVEL] = "9"
+    try:
+        yield
+    finally:
+        os.environ.pop(LOG_LEVEL, None)
 
 
 def _profiler(device: torch.device, *, shapes: bool = False) -> Any:

@@ -25,6 +25,7 @@ from .device_trace import DeviceTracing
 from .kernels import TraceEvent, with_children
 from .kineto import NoDeviceTrace
 from .module_marks import Timer, forget
+from .op_times import OpTimes
 from .stream_events import run_held_back
 
 FEWEST = 2
@@ -58,6 +59,7 @@ class Latencies:
     backward: Rows = field(default_factory=dict)
     host: Rows = field(default_factory=dict)
     streams: Rows = field(default_factory=dict)
+    ops: OpTimes = field(default_factory=dict)
     caveats: tuple[Caveat, ...] = ()
 
 
@@ -207,6 +209,7 @@ def _with_device_time(run: Run, found: Latencies, progress: Callable[[str], None
         with_children(traced.backward(), ()) if run.train else {},
         found.forward,
         traced.streams(),
+        traced.ops,
         (*found.caveats, *unplaced_work(traced)),
     )
 
@@ -229,6 +232,17 @@ def run_traced(run: Run, keep: Callable[[list[TraceEvent]], object] = forget) ->
     with tracing.running():
         run.step()
     return tracing
+
+
+def traced_host_ops(run: Run, progress: Callable[[str], None] = forget) -> OpTimes:
+    """On a CPU, the seconds of each op in one more, traced run; none where another profiler has the tracer."""
+    if run.compiled or run.device.type != "cpu":
+        return {}
+    progress("tracing ops")
+    try:
+        return run_traced(run).ops
+    except NoDeviceTrace:
+        return {}
 
 
 def unplaced_work(tracing: DeviceTracing) -> list[Caveat]:

@@ -1,0 +1,59 @@
+"""What could be changed: every finding is a small function over a profile; a model with nothing to say gets none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from ...job import Job
+from ...tree import Profile
+from .finding import Finding
+from .fusion import chains_that_fuse
+from .launch import data_wait, launch_bound
+from .memory import frozen_layers, recompute, unused_modules
+from .precision import wide_norms, wide_products
+from .products import attention_in_parts, channels_first, large_head, odd_sizes, small_batch
+from .ranks import collectives, imbalance, redundant_work
+from .scene import Scene
+
+__all__ = ["LOOKS", "Finding", "findings", "job_findings"]
+
+LOOKS: tuple[Callable[[Scene], Iterator[Finding]], ...] = (
+    launch_bound,
+    data_wait,
+    collectives,
+    redundant_work,
+    wide_products,
+    wide_norms,
+    attention_in_parts,
+    channels_first,
+    odd_sizes,
+    small_batch,
+    large_head,
+    chains_that_fuse,
+    recompute,
+    frozen_layers,
+    unused_modules,
+)
+"""Every look at a profile. To add one: write its function, add its line, and give it a model that it speaks of and one that it does not."""
+
+
+def findings(profile: Profile, device: str | None = None) -> tuple[Finding, ...]:
+    """Everything found, the largest win in time first, then in memory; on a named device by limits alone.
+
+    The wins are upper bounds, and they overlap: they do not add up.
+    """
+    scene = Scene(profile, device)
+    found = [finding for look in LOOKS for finding in look(scene)]
+    return _ranked(found)
+
+
+def job_findings(job: Job, device: str | None = None) -> tuple[Finding, ...]:
+    """What was found on the rank that takes longest, and what only all ranks together show."""
+    if not job.ranks:
+        return ()
+    slowest = job.slowest if job.slowest is not None else min(job.ranks)
+    return _ranked([*imbalance(job), *findings(job.ranks[slowest], device)])
+
+
+def _ranked(found: list[Finding]) -> tuple[Finding, ...]:
+    return tuple(sorted(found, key=lambda finding: (-finding.seconds, -finding.bytes)))

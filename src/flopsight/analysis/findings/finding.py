@@ -1,0 +1,47 @@
+"""What could be changed: one finding, with the numbers that it rests on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ... import units
+
+MOST_PLACES = 3
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What, where, by which evidence, at most this much to win, and the next move."""
+
+    name: str
+    """A word to filter by: `fusion`, `precision`, ..."""
+    what: str
+    where: tuple[str, ...]
+    """Paths of the modules; the empty string is the model itself."""
+    evidence: str
+    next_move: str
+    seconds: float = 0.0
+    """At most this much of a step can be won."""
+    share: float = 0.0
+    """The same as a share of the step."""
+    bytes: int = 0
+    """At most this much memory can be won."""
+
+    @property
+    def win(self) -> str:
+        """`at most 3.2 ms (12.5%)`, or the memory."""
+        won = [f"{units.seconds(self.seconds)} ({units.percent(self.share)}) of a step"] if self.seconds else []
+        if self.bytes:
+            won.append(f"{units.size(self.bytes)} of memory")
+        return f"at most {' and '.join(won)}"
+
+    @property
+    def place(self) -> str:
+        """The first paths, and how many more there are."""
+        shown = ", ".join(path or "the model" for path in self.where[:MOST_PLACES])
+        more = len(self.where) - MOST_PLACES
+        return shown + (f" and {more} more" if more > 0 else "")
+
+    def __str__(self) -> str:
+        """One sentence with its numbers."""
+        return f"{self.what} ({self.place}): {self.evidence}; {self.win} to win: {self.next_move}."

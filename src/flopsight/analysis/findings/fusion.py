@@ -1,0 +1,84 @@
+"""Work that is done op by op, each through memory, where one kernel could do several: chains that a compiler fuses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ... import units
+from ...costs import OpRow
+from ...records import BACKWARD, FORWARD, RECOMPUTE
+from ...tree import Node
+from ..roofline import COLLECTIVES
+from .finding import Finding
+from .scene import Scene, paths
+
+MODEL = (FORWARD, BACKWARD, RECOMPUTE)
+KINDS = ("pointwise", "reduction", "copy", "random")
+WORDS = ("norm", "softmax", "dropout", "gelu", "silu", "glu")
+"""Parts of names of ops that torch does not call pointwise and that compilers fuse all the same."""
+ALONE = ("embedding", "index", "scatter", "gather", "sort", "topk", "cat", "nonzero", "linalg")
+
+
+def fusable(row: OpRow) -> bool:
+    """Whether a compiler can do an op in one kernel with its neighbours."""
+    if row.cost.macs or not row.cost.bytes or row.op.startswith(COLLECTIVES) or row.phase not in MODEL:
+        return False
+    if any(word in row.op for word in ALONE):
+        return False
+    return row.kind in KINDS or any(word in row.op for word in WORDS)
+
+
+def chains_that_fuse(scene: Scene) -> Iterator[Finding]:
+    """Pointwise work, norms and copies between matrix products: fused, each chain reads and writes memory once."""
+    ceilings = scene.ceilings
+    if ceilings is None or not ceilings.bandwidth or _compiled(scene):
+        return
+    taken = remaining = 0.0
+    places: list[tuple[float, Node]] = []
+    for scope in scene.profile.walk():
+        members = [scope, *(child for child in scope.children if not child.children)]
+        rows = [row for node in members for row in node.ops if fusable(row) and (node is not scope or scope.children)]
+        if not rows:
+            continue
+        time, least = sum(map(scene.seconds, rows)), sum(map(scene.limit, rows))
+        taken += time
+        # perfect fusion still reads what products left and writes what the next ones take; at most half goes unneeded
+        remaining += min(_product_bytes(scope) / ceilings.bandwidth / scene.profile.steps, least / 2)
+        places.append((time, scope))
+    win = taken - remaining
+    if not scene.worth(win) or scene.launch_bound:
+        return
+    largest = [node for _, node in sorted(places, key=lambda place: -place[0])]
+    yield Finding(
+        "fusion",
+        "Pointwise work, norms and copies run op by op through memory",
+        paths(largest),
+        f"they take {units.seconds(taken)} {scene.basis}, fused into chains {units.seconds(remaining)} "
+        f"at {units.si(ceilings.bandwidth, 'B/s')}",
+        f"torch.compile(model){_lost_path(scene)}",
+        win,
+        scene.share(win),
+    )
+
+
+def _product_bytes(scope: Node) -> int:
+    """What products right below a module leave behind, and the distinct inputs that they take; at least its own ends."""
+    left = 0
+    taken: dict[object, int] = {}
+    for node in scope.children:
+        if node.own.forward.macs and not node.children:
+            left += node.output_bytes * max(1, node.calls)
+            taken[node.input_shapes] = node.input_bytes
+    ends = (scope.input_bytes + scope.output_bytes) * max(1, scope.calls)
+    return max(ends, left + sum(taken.values())) * (2 if scope.total.backward.bytes else 1)
+
+
+def _compiled(scene: Scene) -> bool:
+    return any(type(caveat).__name__ == "CompiledWhole" for caveat in scene.profile.caveats)
+
+
+def _lost_path(scene: Scene) -> str:
+    """A warning where torch runs its own fused encoder layer, which a compiled model does not."""
+    fused = any(node.kind == "TransformerEncoderLayer" for node in scene.profile.walk())
+    inference = not scene.profile.trained
+    return ", which gives up torch's own fused encoder layer, so measure it" if fused and inference else ""

@@ -1,0 +1,133 @@
+"""Memory and work that the step does not need: modules that never run, frozen layers, recompute."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ... import units
+from ...records import BACKWARD, RECOMPUTE
+from ...tree import Node
+from .finding import Finding
+from .scene import Scene, paths
+
+FULL = 0.7
+"""Share of the device's memory from which on saving some is worth a sentence."""
+ROOM = 0.9
+"""Share of the device's memory that a step may take."""
+WORTH = 0.001
+"""Share of the model's parameters from which on unused ones are worth a sentence."""
+
+
+def unused_modules(scene: Scene) -> Iterator[Finding]:
+    """Modules with parameters that no forward reaches: memory, and with training also gradients and optimizer state."""
+    profile = scene.profile
+    used = {p.key for node in profile.walk() if node.called or node.total.total.flops for p in node.parameters}
+    idle = [node for node in _topmost_idle(profile.root) if node.params]
+    spare = {p.key: p for node in idle for p in node.distinct_parameters if p.key not in used}
+    elements = sum(p.numel for p in spare.values())
+    if not spare or elements < WORTH * profile.params:
+        return
+    size = sum(p.numel * p.itemsize + p.state_bytes for p in spare.values())
+    yield Finding(
+        "unused",
+        "Modules with parameters never ran",
+        paths(node for node in idle if any(p.key in spare for p in node.distinct_parameters)),
+        f"{units.si(elements)} of {units.si(profile.params)} parameters, {units.percent(elements / profile.params)}",
+        "remove them, or leave them out of the optimizer",
+        bytes=size,
+    )
+
+
+def _topmost_idle(node: Node) -> Iterator[Node]:
+    """Modules that did not run below one that did; not where the module around them may use their weights itself."""
+    for child in node.children:
+        if child.ignored:
+            continue
+        if child.called or child.total.total.flops:
+            yield from _topmost_idle(child)
+        elif not node.own.forward.macs:
+            yield child
+
+
+def frozen_layers(scene: Scene) -> Iterator[Finding]:
+    """Frozen layers at the beginning of the model that save activations and run backward, for a gradient nobody uses."""
+    profile = scene.profile
+    if not profile.trained:
+        return
+    leading: list[Node] = []
+    for node in profile.walk():
+        if any(parameter.trainable for parameter in node.parameters):
+            break
+        if node.params and not node.children:
+            leading.append(node)
+    saved = sum(node.own_activation_bytes for node in leading)
+    spent = sum(scene.seconds(row) for node in leading for row in node.ops if row.phase in (BACKWARD, RECOMPUTE))
+    if not leading or not (saved or spent):
+        return
+    yield Finding(
+        "frozen",
+        "Frozen layers before the first trained one take part in backward",
+        paths(node for node in leading if node.own_activation_bytes or node.own.backward.flops),
+        f"they save {units.size(saved)} and spend {units.seconds(spent)} in backward {scene.basis}",
+        "run them under torch.no_grad(), or do not let their inputs require a gradient",
+        spent,
+        scene.share(spent),
+        saved,
+    )
+
+
+def recompute(scene: Scene) -> Iterator[Finding]:
+    """Checkpointing where memory would do without it; or a full memory that checkpointing would relieve."""
+    profile, memory = scene.profile, scene.ceilings.memory if scene.ceilings else None
+    if not profile.trained or not profile.peak_bytes or not memory:
+        return
+    rows = [(node, row) for node, row in scene.rows((RECOMPUTE,))]
+    if rows:
+        spent = sum(scene.seconds(row) for _, row in rows)
+        # an op's output is at most what it moves; views of it share the storage
+        kept = sum(row.cost.bytes for _, row in rows) // profile.steps
+        if profile.peak_bytes + kept > ROOM * memory or not scene.worth(spent):
+            return
+        yield Finding(
+            "recompute",
+            "Checkpointing repeats forward work that memory has room to keep",
+            paths(node for node, _ in rows),
+            f"it takes {units.seconds(spent)} {scene.basis}; the step needs {units.size(profile.peak_bytes)}, without it at most "
+            f"{units.size(profile.peak_bytes + kept)} of {units.size(memory)}",
+            "checkpoint fewer layers, or none",
+            spent,
+            scene.share(spent),
+        )
+        return
+    if profile.peak_bytes < FULL * memory or profile.activation_bytes < profile.peak_bytes / 2:
+        return
+    blocks = _repeated(profile.root)
+    kept = sum(node.activation_bytes - node.input_bytes for node in blocks)
+    if kept <= 0:
+        return
+    yield Finding(
+        "recompute",
+        "Saved activations fill the memory",
+        paths(blocks),
+        f"{units.size(profile.activation_bytes)} of the peak of {units.size(profile.peak_bytes)} are saved for backward, the "
+        f"device has {units.size(memory)}",
+        f"checkpoint {len(blocks)} blocks, for one more forward of each",
+        bytes=kept,
+    )
+
+
+def _repeated(root: Node) -> list[Node]:
+    """The largest stack of blocks of one class under one parent."""
+    best: list[Node] = []
+    for node in root.walk():
+        kinds: dict[str, list[Node]] = {}
+        for child in node.children:
+            kinds.setdefault(child.kind, []).append(child)
+        for blocks in kinds.values():
+            if len(blocks) > 1 and _saved(blocks) > _saved(best):
+                best = blocks
+    return best
+
+
+def _saved(blocks: list[Node]) -> int:
+    return sum(node.activation_bytes for node in blocks)

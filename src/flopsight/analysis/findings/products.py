@@ -1,0 +1,219 @@
+"""Products that a device cannot run at its peak: odd sizes, a layout it has to turn, attention taken apart, few rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from math import prod
+
+from ... import units
+from ...costs import Cost, OpRow
+from ...records import BACKWARD, FORWARD, RECOMPUTE, Shape
+from ...tree import Node
+from ..roofline import roof_of
+from .finding import Finding
+from .scene import Scene, paths
+
+MODEL = (FORWARD, BACKWARD, RECOMPUTE)
+ALIGNED = {"bfloat16": 8, "float16": 8, "float32": 4, "int8": 16, "float8_e4m3fn": 16, "float8_e5m2": 16}
+"""Elements in 16 bytes: matrix units load rows in such pieces."""
+EFFICIENT = 0.8
+"""Share of the limit from which on a product has no more to win by its shape."""
+PLAIN_PRODUCTS = ("aten.mm", "aten.addmm", "aten.bmm", "aten.baddbmm", "aten.linear")
+BATCHED = ("aten.bmm", "aten.baddbmm", "aten.matmul")
+
+
+def odd_sizes(scene: Scene) -> Iterator[Finding]:
+    """Products whose inner or output size is no multiple of what matrix units load at once."""
+    if scene.launch_bound or not scene.measured:
+        return
+    found: list[tuple[float, Node, OpRow, int]] = []
+    for node, row in scene.rows(MODEL):
+        sizes = _odd(row)
+        now, least = scene.seconds(row), scene.limit(row)
+        if sizes and row.seconds is not None and 0 < least < EFFICIENT * now:
+            found.append((now - least, node, row, max(sizes)))
+    win = sum(each[0] for each in found)
+    if not found or not scene.worth(win):
+        return
+    found.sort(key=lambda each: -each[0])
+    _, _, row, size = found[0]
+    step = ALIGNED[row.dtype]
+    up, far = -(-size // step) * step, -(-size // 64) * 64
+    yield Finding(
+        "shapes",
+        "Products have sizes that matrix units cannot load in whole pieces",
+        paths(node for _, node, _, _ in found),
+        f"a size of {units.count(size)} is no multiple of {step} in {row.dtype}, and {row.op} takes "
+        f"{units.seconds(scene.seconds(row))} for {units.seconds(scene.limit(row))} at the limit",
+        f"pad it to {units.count(up)}, or to {units.count(far)}, a multiple of 64",
+        win,
+        scene.share(win),
+    )
+
+
+def _odd(row: OpRow) -> list[int]:
+    """The inner and output sizes of a product that are no multiples of 16 bytes."""
+    step = ALIGNED.get(row.dtype)
+    if step is None or row.op not in PLAIN_PRODUCTS or not row.cost.macs:
+        return []
+    sizes = {size for shapes in row.shapes for shape in shapes[-2:] if len(shape) > 1 for size in shape[-2:]}
+    rows = {shape[-2] for shapes in row.shapes for shape in shapes[-2:-1] if len(shape) > 1}
+    return [size for size in sizes - rows if size % step and size > step]
+
+
+def channels_first(scene: Scene) -> Iterator[Finding]:
+    """Convolutions over images whose channels come first: matrix units take them last, so every one is turned."""
+    device = scene.profile.environment.device
+    if scene.launch_bound or not scene.measured or device in ("", "cpu", "mps"):
+        return
+    rows = [
+        (node, row) for node, row in scene.rows(MODEL) if row.layout == "channels_first" and row.seconds is not None
+    ]
+    now, least = (sum(read(row) for _, row in rows) for read in (scene.seconds, scene.limit))
+    win = now - least
+    if not rows or not least or not scene.worth(win):
+        return
+    yield Finding(
+        "layout",
+        "Convolutions get images with channels first",
+        paths(node for node, _ in rows),
+        f"{units.count(sum(row.calls for _, row in rows))} convolutions take {units.seconds(now)}, their limit is "
+        f"{units.seconds(least)}",
+        "model.to(memory_format=torch.channels_last), and the images too",
+        win,
+        scene.share(win),
+    )
+
+
+def attention_in_parts(scene: Scene) -> Iterator[Finding]:
+    """Attention as two products with a softmax between them: the scores go through memory several times."""
+    ceilings = scene.ceilings
+    if ceilings is None or not ceilings.bandwidth or scene.launch_bound:
+        return
+    now = least = 0.0
+    places: list[Node] = []
+    scores_bytes = 0
+    for node in scene.profile.walk():
+        parts = _attention_parts(node)
+        if not parts:
+            continue
+        places.append(node)
+        now += sum(map(scene.seconds, parts))
+        products = [row for row in parts if row.cost.macs]
+        least += sum(scene.limit(OpRow(r.op, r.phase, r.calls, _without_scores(r), dtype=r.dtype)) for r in products)
+        scores_bytes += sum(row.cost.bytes for row in parts)
+    win = now - least
+    if not places or not scene.worth(win):
+        return
+    yield Finding(
+        "attention",
+        "Attention runs as separate products and a softmax",
+        paths(places),
+        f"its parts move {units.size(scores_bytes // scene.profile.steps)} and take {units.seconds(now)} {scene.basis}, one "
+        f"fused kernel needs {units.seconds(least)}",
+        'torch.nn.functional.scaled_dot_product_attention, in transformers attn_implementation="sdpa"',
+        win,
+        scene.share(win),
+    )
+
+
+def _attention_parts(node: Node) -> list[OpRow]:
+    """The op rows of attention taken apart: the products with the scores, and what works on tensors as large as they."""
+    softmax = [row for row in node.ops if "softmax" in row.op and "log" not in row.op and row.shapes]
+    products = [row for row in node.ops if row.op in BATCHED and row.cost.macs]
+    if not softmax or not products:
+        return []
+    scores = max((shape for row in softmax for shape in row.shapes[0]), key=prod, default=())
+    if len(scores) < 3 or scores[-1] < 2:
+        return []
+    large = prod(scores)
+    others = [row for row in node.ops if not row.cost.macs and row.cost.bytes and _largest(row) >= large]
+    return [*products, *others]
+
+
+def _largest(row: OpRow) -> int:
+    return max((prod(shape) for shapes in row.shapes for shape in shapes), default=0)
+
+
+def _without_scores(row: OpRow) -> Cost:
+    """The work of a product with its scores kept on the chip: queries, keys, values and results move, half of each call."""
+    smaller = [prod(min(shapes[-2:], key=prod)) for shapes in row.shapes if len(shapes) > 1]
+    size = {"float64": 8, "float32": 4}.get(row.dtype, 2)
+    moved = 2 * size * row.calls * (min(smaller) if smaller else 0)
+    return replace(row.cost, bytes=min(row.cost.bytes, moved))
+
+
+def small_batch(scene: Scene) -> Iterator[Finding]:
+    """Products with so few rows that reading the weights takes longer than using them, or launches longer than both."""
+    ceilings, profile = scene.ceilings, scene.profile
+    if ceilings is None or not ceilings.bandwidth or not profile.batch_size or scene.step is None or profile.trained:
+        return
+    roof = roof_of(profile.root, ceilings, dtype=profile.environment.dtype)
+    if roof is None or not roof.compute:
+        return
+    products = [row for _, row in scene.rows((FORWARD,)) if row.cost.macs]
+    thin = sum(scene.limit(row) for row in products if _memory_bound(scene, row))
+    weights = profile.root.param_bytes / ceilings.bandwidth
+    by_weights = 2 * thin > sum(map(scene.limit, products)) and weights > thin / 2
+    if not (by_weights or scene.launch_bound):
+        return
+    win = scene.step - max(0.0, roof.limit - weights)
+    knee = max(2, round(profile.batch_size * max(weights, 0.0) / roof.compute))
+    if not scene.worth(win) or knee <= profile.batch_size:
+        return
+    yield Finding(
+        "batch",
+        f"A batch of {profile.batch_size} leaves the device waiting for weights"
+        + (" and launches" if scene.launch_bound else ""),
+        ("",),
+        f"reading {units.size(profile.root.param_bytes)} of weights takes {units.seconds(weights)}, the products "
+        f"{units.seconds(roof.compute)}, a step {units.seconds(scene.step)}",
+        f"a larger batch, up to about {knee}: the step's time for as many samples then falls",
+        win,
+        scene.share(win),
+    )
+
+
+def _memory_bound(scene: Scene, row: OpRow) -> bool:
+    ceilings = scene.ceilings
+    assert ceilings is not None
+    peak = ceilings.peak(row.dtype or scene.profile.environment.dtype, row.op)
+    return bool(peak and ceilings.bandwidth) and row.cost.bytes / (ceilings.bandwidth or 1) > 2 * row.cost.macs / (
+        peak or 1
+    )
+
+
+def large_head(scene: Scene) -> Iterator[Finding]:
+    """A layer over a vocabulary that takes a large part of the step."""
+    if scene.step is None:
+        return
+    for node in scene.profile.walk():
+        if node.children or not node.own.forward.macs or not node.output_shapes or not node.input_shapes:
+            continue
+        out, into = node.output_shapes[0], node.input_shapes[0]
+        if len(out) < 3 or out[-1] < VOCABULARY or out[-1] < 8 * into[-1]:
+            continue
+        taken = sum(scene.seconds(row) for row in node.ops if row.phase in MODEL)
+        if taken < LARGE_HEAD * scene.step:
+            continue
+        yield Finding(
+            "head",
+            "The output layer takes a large part of the step",
+            (node.path,),
+            f"{units.count(out[-1])} outputs for each of {units.count(prod(out[:-1]))} positions take {units.seconds(taken)} "
+            f"{scene.basis} and {units.size(node.output_bytes)}",
+            _head_move(scene, out),
+            taken,
+            scene.share(taken),
+        )
+
+
+VOCABULARY = 16_384
+LARGE_HEAD = 0.2
+
+
+def _head_move(scene: Scene, out: Shape) -> str:
+    if scene.profile.trained:
+        return "a loss that works in chunks of positions, which never holds all logits"
+    return f"in generation only the last of {units.count(out[-2])} positions is needed"

@@ -1,0 +1,88 @@
+"""What every finding looks at: a profile, the ceilings of a device, and the time of every op, measured or at its limit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from ...ceilings import Ceilings
+from ...costs import OpRow
+from ...records import PHASES
+from ...tree import Node, Profile
+from ..roofline import ceilings_for, device_seconds, profile_limit, row_roof, waits_for_host
+from ..utilization import step_seconds
+
+Placed = tuple[Node, OpRow]
+WORTH = 0.02
+"""Share of a step from which on a win is worth a sentence."""
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A profile on a device: its own, or a named one, whose times are then limits."""
+
+    profile: Profile
+    device: str | None = None
+
+    @cached_property
+    def ceilings(self) -> Ceilings | None:
+        """What the limits are taken against; None where the device is not known."""
+        return ceilings_for(self.profile, self.device)
+
+    @cached_property
+    def measured(self) -> bool:
+        """Whether times are measured; on a named device, or where nothing ran, they are limits."""
+        return self.device is None and step_seconds(self.profile) is not None
+
+    @cached_property
+    def step(self) -> float | None:
+        """Seconds of a step: measured, else its limit."""
+        return step_seconds(self.profile) if self.measured else profile_limit(self.profile, self.device)
+
+    @cached_property
+    def busy(self) -> float | None:
+        """Seconds in which the device works, of one step."""
+        return (device_seconds(self.profile) or self.step) if self.measured else self.step
+
+    @cached_property
+    def launch_bound(self) -> bool:
+        """Whether the device waits for the host for most of the time: then shorter kernels win nothing."""
+        return self.measured and waits_for_host(self.profile.root, self.profile)
+
+    def rows(self, phases: Iterable[str] = PHASES) -> Iterator[Placed]:
+        """Every op row with its module."""
+        wanted = tuple(phases)
+        for node in self.profile.walk():
+            for row in node.ops:
+                if row.phase in wanted:
+                    yield node, row
+
+    def limit(self, row: OpRow) -> float:
+        """The least seconds of an op row in one step; 0 where its peak is not known."""
+        roof = row_roof(row, self.ceilings, self.profile.environment.dtype) if self.ceilings else None
+        return roof.limit / self.profile.steps if roof else 0.0
+
+    def seconds(self, row: OpRow) -> float:
+        """Measured seconds of an op row in one step, else its limit."""
+        if self.measured and row.seconds is not None:
+            return row.seconds
+        return self.limit(row)
+
+    def worth(self, seconds: float) -> bool:
+        """Whether a win is large enough to be spoken of."""
+        return bool(self.step) and seconds >= WORTH * (self.step or 0)
+
+    def share(self, seconds: float) -> float:
+        """A win as a share of the step, never more than all of it."""
+        return min(1.0, seconds / self.step) if self.step else 0.0
+
+    @property
+    def basis(self) -> str:
+        """How times were had."""
+        return "measured" if self.measured else "at their limits"
+
+
+def paths(nodes: Iterable[Node]) -> tuple[str, ...]:
+    """The paths of modules, each once, in order."""
+    return tuple(dict.fromkeys(node.path for node in nodes))

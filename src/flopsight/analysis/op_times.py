@@ -1,0 +1,46 @@
+"""Traced seconds into the op rows of a profile tree: a pass over the nodes."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from ..tree import Node, OpRow
+
+OpTimes = Mapping[tuple[str, str, tuple[str, ...]], float]
+"""Seconds by path, phase and the names of the ops around the work, the outermost first."""
+Traced = Sequence[tuple[tuple[str, ...], float]]
+
+
+def with_op_times(root: Node, times: OpTimes) -> Node:
+    """The same tree with the time of every op row that was traced."""
+    if not times:
+        return root
+    by_place: defaultdict[tuple[str, str], list[tuple[tuple[str, ...], float]]] = defaultdict(list)
+    for (path, phase, names), seconds in times.items():
+        by_place[path, phase].append((names, seconds))
+    done: dict[int, Node] = {}
+    for node in reversed(list(root.walk())):  # children before their parents
+        children = tuple([done[id(child)] for child in node.children])
+        done[id(node)] = replace(node, ops=_timed(node, by_place), children=children)
+    return done[id(root)]
+
+
+def _timed(node: Node, by_place: Mapping[tuple[str, str], Traced]) -> tuple[OpRow, ...]:
+    """Every traced time goes to the outermost op around it that has a row; several rows of one op share it by calls."""
+    calls: Counter[tuple[str, str]] = Counter()
+    for row in node.ops:
+        calls[row.op, row.phase] += row.calls
+    seconds: defaultdict[tuple[str, str], float] = defaultdict(float)
+    for phase in {row.phase for row in node.ops}:
+        for names, taken in by_place.get((node.path, phase), ()):
+            op = next((name for name in names if (name, phase) in calls), None)
+            if op is not None:
+                seconds[op, phase] += taken
+
+    def of(row: OpRow) -> float | None:
+        whole = seconds.get((row.op, row.phase))
+        return None if whole is None else whole * row.calls / calls[row.op, row.phase]
+
+    return tuple(replace(row, seconds=of(row)) for row in node.ops)

@@ -1,0 +1,54 @@
+"""What a device can do at most: the ceilings that limits are taken against, as a value that a profile keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+DATASHEET, MEASURED = "datasheet", "measured"
+
+
+@dataclass(frozen=True)
+class Ceilings:
+    """Rates of one device: matrix work by dtype, memory, links; where they come from is part of the value."""
+
+    name: str = ""
+    flops: Mapping[str, float] = field(default_factory=dict)
+    """Dense FLOP/s of matrix work by torch dtype; `float32/cudnn` where convolutions may run as TF32 and products not."""
+    bandwidth: float | None = None
+    """Bytes per second between memory and the compute units, reads and writes together."""
+    cache: int | None = None
+    """Bytes of the last cache that all units share; data that fits may never reach memory."""
+    memory: int | None = None
+    """Bytes of memory."""
+    link: float | None = None
+    """Bytes per second to a peer, one direction."""
+    source: str = DATASHEET
+    """`datasheet`, or `measured` on this machine."""
+    made: str = ""
+    """When it was measured."""
+    busy: float = 0.0
+    """Largest spread of the samples that the figures are medians of, relative to the median."""
+    host_call: float | None = None
+    """Seconds that the host takes to hand over one op."""
+    shortest_kernel: float | None = None
+    """Seconds of a kernel that has next to nothing to do."""
+    efficiency: Mapping[str, tuple[tuple[float, ...], ...]] = field(default_factory=dict)
+    """By kind of op, pairs: limit of one call in seconds, and the share of the limit that such a call reaches."""
+
+    @property
+    def measured(self) -> bool:
+        """Whether the figures were measured on this machine."""
+        return self.source == MEASURED
+
+    def peak(self, dtype: str, op: str = "") -> float | None:
+        """FLOP/s of matrix work in a dtype; cuDNN's ops may have a rate of their own."""
+        special = f"{dtype}/cudnn"
+        if special in self.flops and ("conv" in op or "cudnn" in op):
+            return self.flops[special]
+        return self.flops.get(dtype)
+
+    def ridge(self, dtype: str) -> float | None:
+        """FLOPs per byte above which work in a dtype is bound by compute."""
+        peak = self.peak(dtype)
+        return peak / self.bandwidth if peak and self.bandwidth else None
