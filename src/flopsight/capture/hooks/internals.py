@@ -211,22 +211,44 @@ def version(tensor: torch.Tensor) -> int | None:
     return None if tensor.is_inference() else tensor._version
 
 
-def put_back(noted: Sequence[tuple[torch.Tensor, torch.Tensor, int | None]]) -> None:
-    """Write into tensors the values that they had, with the versions that they had: graphs that saved them may go on."""
-    tracked = [(tensor, value, number) for tensor, value, number in noted if number is not None]
-    untracked = [(tensor, value) for tensor, value, number in noted if number is None]
-    if tracked:
-        tensors, values, numbers = zip(*tracked, strict=True)
+Noted = tuple[torch.Tensor, torch.Tensor, int | None]
+"""A tensor, a copy of the values that it had, and the version that it had."""
+
+
+def put_back(noted: Sequence[Noted]) -> None:
+    """Write into tensors the values that they had, all at once where torch can, else one by one."""
+    tracked = [(tensor, value) for tensor, value, number in noted if number is not None]
+    if tracked and not any(tensor.is_nested for tensor, _ in tracked):  # for nested ones torch has no such kernel
+        tensors, values = zip(*tracked, strict=True)
         with torch.no_grad():
-            if any(tensor.is_nested for tensor in tensors):  # for which there is no kernel that copies many at once
-                for tensor, value in zip(tensors, values, strict=True):
-                    tensor.copy_(value)
-            else:
-                torch._foreach_copy_(tensors, values)
-        torch._C._autograd._unsafe_set_version_counter(tensors, numbers)
-    for tensor, value in untracked:
-        with torch.inference_mode():
+            torch._foreach_copy_(tensors, values)
+    else:
+        put_each_back([(tensor, value, 0) for tensor, value in tracked])
+    put_each_back([(tensor, value, None) for tensor, value, number in noted if number is None])
+    set_versions([(tensor, number) for tensor, _, number in noted])
+
+
+def put_each_back(noted: Sequence[Noted]) -> None:
+    """The same one by one; a tensor made in inference mode, which has no version, is written in that mode."""
+    for tensor, value, number in noted:
+        with torch.inference_mode() if number is None else torch.no_grad():
             tensor.copy_(value)
+
+
+def set_versions(numbers: Sequence[tuple[torch.Tensor, int | None]]) -> None:
+    """Give tensors the versions that they had, so that graphs which saved them may go on."""
+    known = [(tensor, number) for tensor, number in numbers if number is not None]
+    if known:
+        torch._C._autograd._unsafe_set_version_counter(*zip(*known, strict=True))
+
+
+def inner_tensors(wrapper: torch.Tensor) -> dict[str, torch.Tensor]:
+    """The tensors that a wrapper subclass (DTensor, jagged, quantised) holds, by attribute; none for a plain tensor."""
+    if not is_wrapper_subclass(wrapper):
+        return {}
+    names, _ = wrapper.__tensor_flatten__()  # type: ignore[attr-defined]
+    found = {name: getattr(wrapper, name, None) for name in names}
+    return {name: tensor for name, tensor in found.items() if isinstance(tensor, torch.Tensor)}
 
 
 def python_body(func: Any) -> Callable[..., Any] | None:

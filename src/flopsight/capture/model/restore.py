@@ -1,4 +1,7 @@
-"""Leave no trace: what a run may change is noted before it and put back after it, also when the run raises."""
+"""Leave no trace: what a run may change is noted before it and put back after it, also when the run raises.
+
+Where one thing cannot be put back, everything else still is; then the problem is raised.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,15 @@ import operator
 import random
 import sys
 from collections import Counter, OrderedDict, defaultdict, deque
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Any
 
 import torch
 from torch import nn
 
+from ...errors import StateError
 from ..hooks import internals
 from .tensors import stored_bytes
 from .wrappers import is_parallel
@@ -30,15 +35,14 @@ def kept_rng() -> Iterator[None]:
     cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_available() and torch.cuda.is_initialized() else None
     numpy_state = numpy.random.get_state() if numpy else None
     python_state = random.getstate()
-    try:
-        yield
-    finally:
-        torch.set_rng_state(state)
-        if cuda is not None:
-            torch.cuda.set_rng_state_all(cuda)
+    with ExitStack() as afterwards:
+        afterwards.callback(random.setstate, python_state)
         if numpy:
-            numpy.random.set_state(numpy_state)
-        random.setstate(python_state)
+            afterwards.callback(numpy.random.set_state, numpy_state)
+        if cuda is not None:
+            afterwards.callback(torch.cuda.set_rng_state_all, cuda)
+        afterwards.callback(torch.set_rng_state, state)
+        yield
 
 
 @contextmanager
@@ -57,14 +61,17 @@ def kept_model(model: nn.Module) -> Iterator[int]:
     )
     flags = [module.training for module in modules]
     buffers = Values(model.buffers())
-    try:
-        yield buffers.nbytes
-    finally:
-        held.put_back()
+
+    def put_flags_back() -> None:
         for module, flag in zip(modules, flags, strict=True):
             if module.training != flag:
                 module.training = flag
-        buffers.put_back()
+
+    with ExitStack() as afterwards:  # the last one runs first, and each of them runs
+        afterwards.callback(buffers.put_back)
+        afterwards.callback(put_flags_back)
+        afterwards.callback(held.put_back)
+        yield buffers.nbytes
 
 
 @contextmanager
@@ -87,22 +94,57 @@ def kept_training_state(model: nn.Module, optimizer: torch.optim.Optimizer | Non
     values = Values([] if optimizer is None else [*parameters, *held.tensors()])
     for parameter in parameters:
         parameter.grad = None
-    try:
+
+    def put_gradients_back() -> None:
+        put_all_back(partial(setattr, parameter, "grad", gradient) for parameter, gradient in gradients)
+
+    with ExitStack() as afterwards:
+        afterwards.callback(values.put_back)
+        afterwards.callback(held.put_back)
+        afterwards.callback(put_gradients_back)
         yield values.nbytes
-    finally:
-        for parameter, gradient in gradients:
-            parameter.grad = gradient
-        held.put_back()
-        values.put_back()
+
+
+def put_all_back(steps: Iterable[Callable[[], None]]) -> None:
+    """Take every step, also after one that raised; then raise the first problem."""
+    problems: list[Exception] = []
+    for step in steps:
+        try:
+            step()
+        except Exception as problem:
+            problems.append(problem)
+    if problems:
+        raise StateError(
+            f"Not everything that the run changed could be put back ({type(problems[0]).__name__}: {problems[0]}); "
+            f'the rest is as it was. To leave the model alone, run a copy of it: on="copy".'
+        ) from problems[0]
 
 
 class Values:
-    """What tensors hold, with the version that they have: a graph that was built before still runs its backward."""
+    """What tensors hold, with the version that they have: a graph that was built before still runs its backward.
+
+    A wrapper subclass is noted by the plain tensors in it, since few of them can be copied into with all the rest.
+    """
 
     def __init__(self, tensors: Iterable[torch.Tensor]) -> None:
-        there = {id(tensor): tensor for tensor in tensors if not (tensor.is_meta or nn.parameter.is_lazy(tensor))}
+        self._noted: list[internals.Noted] = []
+        self._wrappers: list[tuple[torch.Tensor, dict[str, torch.Tensor], int | None]] = []
+        seen: dict[int, torch.Tensor] = {}
         with internals.without_modes(), torch.no_grad():
-            self._noted = [(t, t.detach().clone(), internals.version(t)) for t in there.values() if not _expanded(t)]
+            for tensor in tensors:
+                self._note(tensor, seen)
+
+    def _note(self, tensor: torch.Tensor, seen: dict[int, torch.Tensor]) -> None:
+        if id(tensor) in seen or tensor.is_meta or nn.parameter.is_lazy(tensor) or _expanded(tensor):
+            return
+        seen[id(tensor)] = tensor
+        inside = internals.inner_tensors(tensor)
+        if not inside:
+            self._noted.append((tensor, tensor.detach().clone(), internals.version(tensor)))
+            return
+        self._wrappers.append((tensor, inside, internals.version(tensor)))
+        for part in inside.values():
+            self._note(part, seen)
 
     @property
     def nbytes(self) -> int:
@@ -115,11 +157,24 @@ class Values:
         if only_written:
             noted = [(t, value, version) for t, value, version in noted if version is None or version != t._version]
         with internals.without_modes():
-            internals.put_back(noted)
+            steps = [partial(_put_together, *wrapper) for wrapper in self._wrappers]
+            try:
+                internals.put_back(noted)
+            except Exception:  # one of them cannot be written into: all the others are
+                steps += [partial(internals.put_back, [one]) for one in noted]
+            put_all_back(steps)
+
+
+def _put_together(wrapper: torch.Tensor, inside: dict[str, torch.Tensor], version: int | None) -> None:
+    """Let a wrapper subclass hold the tensors that it held, with the version that it had."""
+    for name, part in inside.items():
+        if getattr(wrapper, name, None) is not part:
+            setattr(wrapper, name, part)
+    internals.set_versions([(wrapper, version)])
 
 
 def _expanded(tensor: torch.Tensor) -> bool:
-    """Whether several elements of a tensor lie in one place: nobody can write into it."""
+    """Whether several elements of a tensor share memory, so that torch refuses to write into it."""
     if tensor.layout is not torch.strided or tensor.is_nested or 0 not in tensor.stride():
         return False
     return any(not step and size > 1 for size, step in zip(tensor.shape, tensor.stride(), strict=True))
@@ -153,11 +208,14 @@ class AttributeContents:
         for container in self._empty:
             if container:
                 container.clear()
-        for container, held in self._noted:
-            now = _parts(container)
-            if len(now) != len(held) or not all(map(operator.is_, now, held)):
-                container.clear()
-                _fill(container, held)
+        put_all_back(partial(_put_contents_back, container, held) for container, held in self._noted)
+
+
+def _put_contents_back(container: Any, held: list[Any]) -> None:
+    now = _parts(container)
+    if len(now) != len(held) or not all(map(operator.is_, now, held)):
+        container.clear()
+        _fill(container, held)
 
 
 def _parts(container: Any) -> list[Any]:

@@ -1,0 +1,105 @@
+"""What a run changed is put back: parameters that are shards, and everything else where one thing cannot be."""
+
+import pytest
+import torch
+from torch import distributed, nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+
+import flopsight
+from flopsight.capture.model.restore import put_all_back
+from flopsight.errors import StateError
+
+
+@pytest.fixture
+def mesh():
+    distributed.init_process_group("gloo", store=distributed.HashStore(), rank=0, world_size=1)
+    yield init_device_mesh("cpu", (1,))
+    distributed.destroy_process_group()
+
+
+def shards(model, optimizer):
+    """Values and versions of the parameters and of what the optimizer keeps for them, as plain tensors."""
+    states = [value for state in optimizer.state.values() for value in state.values() if hasattr(value, "to_local")]
+    held = [*model.parameters(), *states]
+    values = [tensor.to_local().detach().clone() for tensor in held]
+    return values, [(tensor._version, tensor.to_local()._version) for tensor in held]
+
+
+@pytest.mark.parametrize("measure", [flopsight.count, flopsight.profile])
+def test_parameters_that_are_shards_keep_values_and_versions_when_an_optimizer_steps(mesh, measure):
+    model = nn.Sequential(nn.Linear(8, 16), nn.Linear(16, 4))
+    fully_shard(model, mesh=mesh)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1.0)
+    batch = torch.randn(4, 8)
+    model(batch).sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    values, versions = shards(model, optimizer)
+
+    profile = measure(model, (batch,), train=True, optimizer=optimizer)
+
+    after, versions_after = shards(model, optimizer)
+    assert len(values) == 4 + 2 * 4, "four parameters, each with two averages"
+    assert all(map(torch.equal, values, after))
+    assert versions == versions_after
+    assert profile.macs == 4 * 8 * 16 + 4 * 16 * 4
+
+
+class Shrinks(nn.Module):
+    """One buffer changes its shape, which nothing can be copied into; another one only its values."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("shrinks", torch.ones(8))
+        self.register_buffer("counts", torch.zeros(1))
+        self.seen = []
+
+    def forward(self, batch):
+        self.shrinks.resize_(2)
+        self.counts += 1
+        self.seen.append(1)
+        self.train(False)
+        return batch * 2
+
+
+def test_where_one_tensor_cannot_be_put_back_everything_else_still_is():
+    model = Shrinks()
+
+    with pytest.raises(StateError, match="Not everything that the run changed could be put back"):
+        flopsight.count(model, (torch.ones(4),))
+
+    assert model.counts.item() == 0
+    assert model.seen == []
+    assert model.training
+
+
+def test_every_step_is_taken_after_one_that_raised():
+    taken = []
+
+    def fails():
+        raise ValueError("no")
+
+    with pytest.raises(StateError, match="ValueError: no"):
+        put_all_back([lambda: taken.append(1), fails, lambda: taken.append(2)])
+
+    assert taken == [1, 2]
+
+
+class Jagged(nn.Module):
+    def __init__(self):
+        super().__init__()
+        rows = [torch.ones(3, 4), torch.ones(2, 4)]
+        self.register_buffer("rows", torch.nested.nested_tensor(rows, layout=torch.jagged))
+
+    def forward(self, batch):
+        self.rows.values().mul_(3)
+        return batch * 2
+
+
+def test_a_jagged_buffer_that_is_written_into_is_put_back():
+    model = Jagged()
+
+    flopsight.count(model, (torch.ones(4),))
+
+    assert model.rows.values().sum().item() == 5 * 4
