@@ -1,0 +1,15 @@
+"""The lane's modules import each other by name; torchvision needs its ops before anything imports it."""
+
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import torch
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import torchvision_ops
+
+torchvision_ops.define()
+sys.modules.setdefault("torchaudio", ModuleType("torchaudio"))  # encodec imports it to read files, which no model does
+torch.set_num_threads(1)  # threads that wait for each other on a busy machine take minutes
