@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 from typing import Any
 
 import torch
@@ -17,7 +19,8 @@ from ..model.sites import Sites
 from ..model.tensors import flat, with_leaves
 from . import known_values
 from .attention import attention_as_on
-from .meta_kernels import KERNELS
+from .cpu_kernels import CPU_KERNELS
+from .meta_kernels import KERNELS, by_single_precision, spread
 from .target_device import TargetDevice
 from .value_ops import AFTER, INSTEAD
 
@@ -47,8 +50,10 @@ class MetaCounter(Counter):
     ) -> None:
         super().__init__(model, known, tape)
         self._target = target
+        self._kernels = KERNELS | CPU_KERNELS if target == "cpu" else KERNELS
         self._memo: dict[Any, Any] = {}
-        self._joined: dict[int, tuple[torch.UntypedStorage, Tensor]] = {}
+        self._joined: dict[int, tuple[weakref.ref[torch.UntypedStorage], Tensor]] = {}
+        """The meta twin of a real storage by its address, as long as the real one lives: the twin takes memory too."""
 
     def _watch_all(self, entered: ExitStack) -> None:
         """Begin to watch; the model runs as it would on the target device."""
@@ -100,7 +105,9 @@ class MetaCounter(Counter):
                 known_values.known(whole, lambda: read)
             else:
                 known_values.remember(whole, elements, part_of=real)
-            self._joined[internals.storage_key(real)] = (storage, whole)
+            key = internals.storage_key(real)
+            forget = partial(_drop, self._joined, key)
+            self._joined[key] = (weakref.ref(storage, forget), whole)
         return whole.view(real.dtype).as_strided(real.shape, real.stride(), real.storage_offset())
 
     def _stays(self, tensor: Tensor, **options: Any) -> bool:
@@ -146,10 +153,18 @@ class MetaCounter(Counter):
         except TypeError:
             return func(*args, **kwargs)
         if made is None:
-            output = KERNELS.get(func, func)(*args, **kwargs)
+            kernel = self._kernels.get(func, func)
+            if torch.Tag.pointwise in func.tags and spread(flat(args)):
+                output = by_single_precision(kernel, args, kwargs)
+            else:
+                output = kernel(*args, **kwargs)
             self._memo[key] = _described(output, {internals.storage_key(tensor) for tensor in flat((args, kwargs))})
             return output
         return func(*args, **kwargs) if made is ALIASES else _fresh(made)
+
+
+def _drop(joined: dict[int, Any], key: int, _reference: object) -> None:
+    del joined[key]
 
 
 def _written_by_pointer(kwargs: Any) -> bool:

@@ -101,12 +101,13 @@ def chosen(func: Any, args: Any, kwargs: Any, output: Any, assume: Assume) -> No
     if contents_of(values) is not None or not values.dim():
         return
     choices = values.numel() if dim is None else values.shape[dim]
-    shape = indices.shape
+    shape, alike = indices.shape, indices.dim() == values.dim()
 
+    # Neither operand nor result is held: what waits for a question must not keep a graph alive.
     def balanced() -> Tensor:
         assume(BALANCED)
         made: Tensor = (torch.arange(shape.numel(), device="cpu") + choices // 2) % max(choices, 1)
-        if dim is None or len(shape) != values.dim():
+        if dim is None or not alike:
             return made.view(shape)
         at = dim % len(shape)
         return made.view([*shape[:at], *shape[at + 1 :], shape[at]]).movedim(-1, at)
