@@ -80,7 +80,5 @@ def _differences(mode: str, real: Profile, meta: Profile) -> Iterator[Difference
 
 def _figures(node: Node) -> dict[str, int | None]:
     """What a module's own ops cost, and the memory that it keeps."""
-    costs = {
-        f"{phase} {figure}": getattr(getattr(node.own, phase), figure) for phase in PHASES for figure in FIGURES
-    }
+    costs = {f"{phase} {figure}": getattr(getattr(node.own, phase), figure) for phase in PHASES for figure in FIGURES}
     return costs | {"saved bytes": node.own_activation_bytes, "peak bytes": node.own_peak_bytes}

@@ -45,13 +45,6 @@ def like_a_product(*args: Any, **_options: Any) -> Tensor:
     return made
 
 
-def rrelu_backward(grad: Tensor, data: Tensor, noise: Tensor, *_rest: Any) -> Tensor:
-    """A gradient in the memory order of the noise when trained, of the data otherwise."""
-    training = _rest[2]
-    made: Tensor = aten.mul.Tensor(noise if training else data, grad)
-    return made
-
-
 def like_the_gradient(grad: Tensor, *_rest: Any) -> Tensor:
     """A gradient in the memory order of the incoming one, whatever the others have."""
     return torch.empty_like(grad)
@@ -134,7 +127,6 @@ KERNELS: dict[Any, Callable[..., Any]] = {
     aten.hardswish_backward.default: like_a_product,
     aten.hardtanh_backward.default: like_a_product,
     aten.softplus_backward.default: like_a_product,
-    aten.rrelu_with_noise_backward.default: rrelu_backward,
     aten.log_sigmoid_backward.default: like_the_gradient,
     aten.glu_backward.default: in_plain_order,
     aten.huber_loss_backward.default: in_plain_order,

@@ -7,7 +7,6 @@ where a meta tensor cannot pass for another, is decided here as the target devic
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import prod
 from types import EllipsisType
 from typing import Any
 
@@ -16,6 +15,7 @@ from torch.overrides import TorchFunctionMode
 
 from ..hooks import internals
 from . import recurrent
+from .group_norm import group_norm_on_cpu
 from .known_values import Unknowable, value_of
 
 Tensor = torch.Tensor
@@ -120,17 +120,9 @@ def _assign(_mode: TargetDevice, func: Any, args: Any, kwargs: Any) -> None:
 
 def _group_norm(mode: TargetDevice, func: Any, args: Any, kwargs: Any) -> Tensor:
     """On the CPU, channels that come last may stay there."""
-
-    def on_cpu(
-        data: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-05
-    ) -> Tensor:
-        batch, channels, *rest = data.shape
-        data = data.contiguous(memory_format=internals.memory_order(data))
-        made: Tensor = aten.native_group_norm(data, weight, bias, batch, channels, prod(rest), num_groups, eps)[0]
-        return made
-
-    normed: Tensor = (on_cpu if mode.device.type == "cpu" else func)(*args, **kwargs)
-    return normed
+    if mode.device.type != "cpu":
+        return func(*args, **kwargs)  # type: ignore[no-any-return]
+    return group_norm_on_cpu(*args, **{"data" if key == "input" else key: value for key, value in kwargs.items()})
 
 
 def _one_hot(mode: TargetDevice, _func: Any, args: Any, kwargs: Any) -> Tensor:

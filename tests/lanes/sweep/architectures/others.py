@@ -2,14 +2,17 @@
 
 import torch
 
-from .entry import built, image, made, sequence
+from .entry import built, made, sequence
 
 
 @built("denoising_diffusion_pytorch", "Unet")
 def _unet():
     from denoising_diffusion_pytorch import Unet
 
-    return Unet(dim=8, dim_mults=(1, 2), attn_heads=2, attn_dim_head=8), (torch.randn(2, 3, 16, 16), torch.tensor([1, 2]))
+    return Unet(dim=8, dim_mults=(1, 2), attn_heads=2, attn_dim_head=8), (
+        torch.randn(2, 3, 16, 16),
+        torch.tensor([1, 2]),
+    )
 
 
 @built("denoising_diffusion_pytorch", "Unet1D")
@@ -30,7 +33,9 @@ def _gaussian():
 def _karras():
     from denoising_diffusion_pytorch import KarrasUnet
 
-    model = KarrasUnet(image_size=16, dim=16, dim_max=32, num_downsamples=2, num_blocks_per_stage=1, attn_res=(8,), attn_dim_head=16)
+    model = KarrasUnet(
+        image_size=16, dim=16, dim_max=32, num_downsamples=2, num_blocks_per_stage=1, attn_res=(8,), attn_dim_head=16
+    )
     return model, (torch.randn(2, 4, 16, 16),), {"time": torch.rand(2)}
 
 
