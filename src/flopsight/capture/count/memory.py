@@ -7,7 +7,7 @@ import weakref
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from functools import partial
+from functools import partial, wraps
 from typing import Any
 
 import torch
@@ -16,7 +16,7 @@ from torch import nn
 from ..hooks import internals
 from ..hooks.patches import Call, wrapped
 from ..model.sites import Site
-from ..model.tensors import flat
+from ..model.tensors import flat, tensors_in
 
 
 class Saved:
@@ -68,17 +68,28 @@ class Saved:
     def leave_out(self, tensors: Iterable[torch.Tensor]) -> None:
         """Inputs of a model are not its activations, unless something trainable made them."""
         for tensor in tensors:
-            if tensor.grad_fn is None and internals.has_storage(tensor):
-                storage = tensor.untyped_storage()
-                key = storage._cdata
-                if key not in self._seen:
-                    self._seen[key] = weakref.ref(storage, partial(self._forget, key))
+            if tensor.grad_fn is None:
+                for part in plain_tensors(tensor):
+                    self._leave_out(part)
+
+    def _leave_out(self, tensor: torch.Tensor) -> None:
+        storage = tensor.untyped_storage()
+        key = storage._cdata
+        if key not in self._seen:
+            self._seen[key] = weakref.ref(storage, partial(self._forget, key))
 
     def note(self, tensor: torch.Tensor, site: Site) -> None:
         """A tensor is being saved by `site`."""
         if self._excluded:
             self.leave_out(self._excluded)
             self._excluded = []
+        for part in plain_tensors(tensor):
+            if _is_parameter(part) or _is_parameter(tensor):
+                self._leave_out(part)  # also one that was gathered for this forward and is no part of the model's own
+            else:
+                self._note(part, site)
+
+    def _note(self, tensor: torch.Tensor, site: Site) -> None:
         storage = tensor.untyped_storage()
         key = storage._cdata
         if key in self._seen:
@@ -106,6 +117,17 @@ class Saved:
             self._kept.append((weakref.ref(tensor), site))
             self._changed = True
 
+    def _note_packed(self, tensor: torch.Tensor, packed: Any) -> None:
+        """Hooks were handed a tensor to be saved, and autograd keeps what they made of it.
+
+        Where they keep it elsewhere and return a handle, the tensor itself is noted: it counts if it outlives the forward.
+        """
+        site = self._here() if self._here is not None else None
+        if site is None or internals.in_checkpoint():  # a checkpoint's hooks keep nothing
+            return
+        for kept in tensors_in(packed) or [tensor]:
+            self.note(kept, site)
+
     @contextmanager
     def watching(self, here: Any, *, below: bool = False) -> Iterator[None]:
         """Note what is saved inside the block; `here()` gives the row, or None while nothing should be noted.
@@ -114,7 +136,7 @@ class Saved:
         """
         self._here = here
         try:
-            with self.on_top(below=below):
+            with self.on_top(below=below), self._within_hooks():
                 yield
         finally:
             self._excluded, self._here = [], None  # who is asked for the row would else be held, with all that it saw
@@ -131,11 +153,13 @@ class Saved:
         theirs = None if below else internals.top_saved_hooks()
 
         def pack(tensor: torch.Tensor) -> Any:
-            site = self._here() if self._here is not None else None
-            if site is not None and internals.has_storage(tensor):
-                self.note(tensor, site)
             if theirs is not None:
-                return theirs[0](tensor)
+                packed = theirs[0](tensor)
+                self._note_packed(tensor, packed)
+                return packed
+            site = self._here() if self._here is not None else None
+            if site is not None:
+                self.note(tensor, site)
             # A graph that holds its own output would never be freed unless its backward runs.
             return tensor if tensor.is_leaf else internals.detached(tensor)
 
@@ -148,6 +172,43 @@ class Saved:
                 yield
         finally:
             self._ours.remove(pack)
+
+    def _within_hooks(self) -> AbstractContextManager[None]:
+        """Note what hooks keep that are entered inside the block: torch asks the topmost hooks only."""
+
+        def noting(enter: Call) -> Call:
+            def entered(hooks: Any) -> Any:
+                theirs = hooks.pack_hook
+
+                @wraps(theirs)
+                def pack(tensor: torch.Tensor) -> Any:
+                    packed = theirs(tensor)
+                    self._note_packed(tensor, packed)
+                    return packed
+
+                hooks.pack_hook = pack
+                try:
+                    return enter(hooks)
+                finally:
+                    hooks.pack_hook = theirs
+
+            return entered
+
+        return wrapped(torch.autograd.graph.saved_tensors_hooks, "__enter__", noting)
+
+
+def plain_tensors(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
+    """The tensors with memory of their own: this one, or those that a wrapper subclass holds."""
+    if internals.has_storage(tensor):
+        yield tensor
+    else:
+        for part in internals.inner_tensors(tensor).values():
+            yield from plain_tensors(part)
+
+
+def _is_parameter(tensor: torch.Tensor) -> bool:
+    """Whether a tensor is a parameter or a view of one."""
+    return isinstance(tensor, nn.Parameter) or isinstance(tensor._base, nn.Parameter)
 
 
 def _same(tensor: torch.Tensor) -> torch.Tensor:
@@ -209,12 +270,12 @@ class Live:
     def leave_out(self, there: Mapping[str, Iterable[torch.Tensor]]) -> None:
         """Tensors that were there before, by what they are."""
         for what, tensors in there.items():
-            for tensor in tensors:
-                birth = self._bear(tensor, None)
+            for part in (part for tensor in tensors for part in plain_tensors(tensor)):
+                birth = self._bear(part, None)
                 if birth is not None:
                     self._before.append(birth)
                 else:
-                    birth = self._birth_of(tensor)
+                    birth = self._birth_of(part)
                 if birth is not None:
                     self._labels.setdefault(birth, what)
 
@@ -252,9 +313,10 @@ class Live:
 
     def label(self, tensor: torch.Tensor, what: str) -> None:
         """Say what a tensor is: an activation, a gradient, a state of the optimizer."""
-        birth = self._birth_of(tensor)
-        if birth is not None:
-            self._labels[birth] = what
+        for part in plain_tensors(tensor):
+            birth = self._birth_of(part)
+            if birth is not None:
+                self._labels[birth] = what
 
     def _birth_of(self, tensor: torch.Tensor) -> int | None:
         known = self._alive.get(internals.storage_key(tensor)) if internals.has_storage(tensor) else None
