@@ -2,7 +2,8 @@
 
 python bench/gpu.py            # all sections
 python bench/gpu.py latency GPT-2 "ResNet-50 b1"
-python bench/gpu.py latency    # one of: latency, launches, kernels, memory, events
+python bench/gpu.py step       # a training step, aim: within 2 % of the true loop
+python bench/gpu.py latency    # one of: latency, step, launches, kernels, memory, events
 """
 
 from __future__ import annotations
@@ -152,6 +153,87 @@ def one_shots(model, forward):
     return median(ratios)
 
 
+def gpt2_medium():
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    ids = torch.randint(0, 1000, (8, 1024), device="cuda")
+    config = GPT2Config(n_embd=1024, n_layer=24, n_head=16, use_cache=False)
+    return GPT2LMHeadModel(config), {"input_ids": ids, "labels": ids}
+
+
+def llama_1b():
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    ids = torch.randint(0, 1000, (4, 2048), device="cuda")
+    config = LlamaConfig(
+        hidden_size=2048, intermediate_size=8192, num_hidden_layers=16, num_attention_heads=32, num_key_value_heads=8,
+        vocab_size=128256, use_cache=False,
+    )  # fmt: skip
+    return LlamaForCausalLM(config), {"input_ids": ids, "labels": ids}
+
+
+def linears():
+    return nn.Sequential(*(nn.Linear(8192, 8192) for _ in range(16))), {
+        "input": torch.randn(512, 8192, device="cuda", dtype=BF16)
+    }
+
+
+TRAINED = {
+    "ResNet-50 b256": (resnet50(256), lambda output: output.float().square().mean(), torch.optim.SGD),
+    "GPT-2 medium b8x1024": (gpt2_medium, lambda output: output.loss, torch.optim.AdamW),
+    "Llama 1B b4x2048": (llama_1b, lambda output: output.loss, torch.optim.AdamW),
+    "16 x Linear(8192) b512": (linears, lambda output: output.float().square().mean(), None),
+}
+LOOP = 20
+"""Steps of the true loop between two looks at the clock."""
+ROUNDS = 5
+
+
+def step(*words):
+    """A training step: reported over true, which is a loop of steps without a wait in between; both in turns."""
+    head = ("true ms", "step", "range", "phases", "forward", "backward", "optimizer")
+    print(f"{'model':24}" + "".join(f"{text:>12}" for text in head))
+    for name, (make, loss, kind) in TRAINED.items():
+        if words and not any(word in name for word in words):
+            continue
+        model, kwargs = built(make)
+        model.train()
+        optimizer = None if kind is None else kind(model.parameters(), lr=1e-6)
+
+        def train(model=model, kwargs=kwargs, loss=loss, optimizer=optimizer):
+            model.zero_grad(set_to_none=True)
+            loss(model(**kwargs)).backward()
+            if optimizer is not None:
+                optimizer.step()
+
+        def loop(train=train):
+            for _ in range(LOOP):
+                train()
+
+        loop()
+        found = []
+        for _ in range(ROUNDS):
+            before = wall(loop) / LOOP
+            profile = flopsight.profile(
+                model, kwargs=kwargs, train=True, loss=loss, optimizer=optimizer, repeats=10, memory=False
+            )
+            found.append((profile.timing, (before + wall(loop) / LOOP) / 2))
+        ratios = [timing.step.median / true for timing, true in found]
+        phases = [
+            [stat.median / true if stat else 0.0 for stat in (timing.forward, timing.backward, timing.optimizer)]
+            for timing, true in found
+        ]
+        parts = [median(column) for column in zip(*phases, strict=True)]
+        figures = (
+            f"{median(true for _, true in found) * 1e3:.2f}", f"{median(ratios):.3f}",
+            f"{min(ratios):.3f}-{max(ratios):.3f}", f"{median(map(sum, phases)):.3f}", *(f"{part:.3f}" for part in parts),
+        )  # fmt: skip
+        print(f"{name:24}" + "".join(f"{figure:>12}" for figure in figures), flush=True)
+        del model, kwargs, optimizer, train, loop, profile, found
+        gc.collect()
+        torch.cuda.empty_cache()
+
+
 def launches():
     """What a launch costs the host before a profile and after it: nothing of ours may stay on the device."""
     x = torch.zeros(16, device="cuda")
@@ -287,7 +369,14 @@ def events(path="out/h200_events.json"):
     print(f"{len(keep)} events in {path}")
 
 
-SECTIONS = {"latency": latency, "launches": launches, "kernels": kernels, "memory": memory, "events": events}
+SECTIONS = {
+    "latency": latency,
+    "step": step,
+    "launches": launches,
+    "kernels": kernels,
+    "memory": memory,
+    "events": events,
+}
 
 if __name__ == "__main__":
     if not torch.cuda.is_available():

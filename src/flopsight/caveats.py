@@ -251,13 +251,44 @@ class Assumed(Caveat):
 
 @dataclass(frozen=True)
 class Distorted(Caveat):
-    """The marks slowed the timed pass."""
+    """Runs with marks, which give the times by module, did not take the time of plain runs."""
+
+    ratio: float
+    scaled: bool = False
+    """True if the times by module were scaled to the plain runs."""
+
+    def __str__(self) -> str:
+        """By how much."""
+        done = "they are scaled to the plain one" if self.scaled else "trust their shares"
+        return f"Per-module times come from a pass {self.ratio:.2f}x as long as the plain one; {done}."
+
+
+@dataclass(frozen=True)
+class PhasesApart(Caveat):
+    """Forward, backward and optimizer together took longer than the step, which was timed as one piece."""
 
     ratio: float
 
     def __str__(self) -> str:
-        """By how much."""
-        return f"Per-module times come from a pass {self.ratio:.2f}x as long as the plain one; trust their shares."
+        """By how much, and why."""
+        return (
+            f"Forward, backward and optimizer latency add up to {self.ratio:.2f}x the step latency: the phases were "
+            f"timed with a wait for the device after each, the step as one piece. The step latency is that of a loop."
+        )
+
+
+@dataclass(frozen=True)
+class UnsteadyModules(Caveat):
+    """Some modules took a different share of the forward from run to run."""
+
+    modules: tuple[str, ...]
+    spreads: tuple[float, ...]
+    """Distance between the quartiles of a module's share, relative to its median."""
+
+    def __str__(self) -> str:
+        """Which, and by how much."""
+        named = ", ".join(f"{path} {spread:.0%}" for path, spread in zip(self.modules, self.spreads, strict=False))
+        return f"The times of some modules vary from run to run (quartiles apart): {named}. Raise repeats."
 
 
 @dataclass(frozen=True)

@@ -76,6 +76,18 @@ def test_times_are_those_of_single_steps_with_their_median_mean_and_spread():
     assert window.profile.throughput == ROWS / timing.iteration.median
 
 
+def test_rows_of_modules_add_up_to_the_median_forward_of_the_window():
+    time, model, optimizer, window = made(range(2, 7))
+    with window:
+        train(
+            window, model, optimizer, time, [rows() for _ in range(8)], paces=[9.0, 9.0, 7.0, 1.0, 2.0, 4.0, 3.0, 9.0]
+        )
+
+    profile = window.profile
+    assert profile.latency == 2.5  # of 1, 2, 4 and 3 seconds; no single step took that
+    assert profile.root.latency == 2.5
+
+
 def line(text, label):
     found = re.search(rf"^{re.escape(label)}: +(\S.*?) *$", text, re.MULTILINE)
     assert found, f"{label} is not in\n{text}"

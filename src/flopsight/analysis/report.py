@@ -20,7 +20,7 @@ CONTAINERS = ("ModuleList", "ModuleDict", "Sequential")
 """Classes that only hold other modules: to name one says little."""
 ON_TIMES = (
     doubts.BusyMachine, doubts.CompiledWhole, doubts.CountedLive, doubts.Distorted, doubts.HeldBack, doubts.HostTimes,
-    doubts.NotSplit, doubts.PaceChanged, doubts.UnplacedKernels, doubts.Window,
+    doubts.NotSplit, doubts.PaceChanged, doubts.PhasesApart, doubts.UnplacedKernels, doubts.UnsteadyModules, doubts.Window,
 )  # fmt: skip
 ON_COUNTS = (
     doubts.Assumed, doubts.CountedEager, doubts.CutOff, doubts.DirectForward, doubts.NoTwin, doubts.OtherThreads,

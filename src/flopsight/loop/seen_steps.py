@@ -23,7 +23,7 @@ from ..caveats import (
     ShapesChanged,
     Window,
 )
-from ..timings import middle
+from ..timings import Stat, middle
 from ..tree import Profile
 from .schedule import Schedule
 from .step_watch import StepWatch
@@ -62,8 +62,17 @@ class SeenSteps:
             return replace(result, root=with_times(result.root, {"": whole.median} if whole is not None else {}))
         if self.traced is not None:
             return _with_kernels(result, self.traced)
-        timer = middle(self.timed, lambda step: step.whole).timer if self.timed else None
-        return result if timer is None else replace(result, root=with_times(result.root, timer.sums()))
+        rows = self._rows(result.timing.forward)
+        return replace(result, root=with_times(result.root, rows)) if rows else result
+
+    def _rows(self, forward: Stat | None) -> dict[str, float]:
+        """Seconds by module of the median step, scaled so that they add up to the forward latency of the summary."""
+        if not self.timed or forward is None:
+            return {}
+        step = middle(self.timed, lambda step: step.whole)
+        own = step.marks.seconds("forward")
+        scale = forward.median / own if own else 1.0
+        return {} if step.timer is None else {path: scale * seconds for path, seconds in step.timer.sums().items()}
 
     def _doubts(self, schedule: Schedule, seen: Profile, counted: PhaseMarks) -> Iterator[Caveat]:
         first = schedule.counted

@@ -58,6 +58,8 @@ class Clock:
     """Return when all work handed to the device is done."""
     mark: Callable[[], Mark] = user_time
     """A moment in the order of the work, taken without waiting for it."""
+    queues: bool = False
+    """True where a call returns before its work is done, as on a GPU: a wait between two calls then takes time."""
 
     @staticmethod
     def seconds(begin: Mark, end: Mark) -> float:
@@ -70,7 +72,7 @@ def clock_for(device: torch.device) -> Clock:
     now = time_of_this_thread()
     if device.type in HOSTS:
         return Clock(now, mark=now)
-    return Clock(now, wait=lambda: torch.accelerator.synchronize(device), mark=lambda: _event(device))
+    return Clock(now, wait=lambda: torch.accelerator.synchronize(device), mark=lambda: _event(device), queues=True)
 
 
 def _event(device: torch.device) -> torch.Event:

@@ -15,18 +15,20 @@ from ...caveats import (
     HeldBack,
     HostTimes,
     PaceChanged,
+    PhasesApart,
     UnplacedKernels,
+    UnsteadyModules,
 )
 from ...timings import TIME_BUDGET, Stat, Timing, middle
 from ..model.run import Run, rotated
-from .backward_marks import BackwardTimes
 from .clock import HOSTS, Clock, clock_for
 from .device_trace import DeviceTracing
 from .kernels import TraceEvent, with_children
 from .kineto import NoDeviceTrace
-from .module_marks import Timer, forget
+from .module_marks import forget
 from .op_times import OpTimes
 from .stream_events import run_held_back
+from .timed_runs import MarkedRun, Rows, run_plain, run_steps, run_with_marks
 
 FEWEST = 2
 """Repeats that are made even after the time budget is spent, so that a slow first one shows."""
@@ -47,7 +49,13 @@ HALVES = 8
 TRACES = 3
 """Runs under the device's tracer; the middle one is shown."""
 
-Rows = Mapping[str, float]
+UNSTEADY = 0.25
+"""Spread of a module's share, from run to run, above which a profile names the module."""
+MATTERS = 0.02
+"""Share of the forward below which a module is not named for its spread."""
+MOST_NAMED = 5
+FEWEST_FOR_SPREAD = 5
+"""Runs below which a spread by module says nothing."""
 
 
 @dataclass(frozen=True)
@@ -61,15 +69,6 @@ class Latencies:
     streams: Rows = field(default_factory=dict)
     ops: OpTimes = field(default_factory=dict)
     caveats: tuple[Caveat, ...] = ()
-
-
-@dataclass(frozen=True)
-class HostPass:
-    """One run with marks: its forward's wall time, and the host's seconds by row."""
-
-    wall: float
-    forward: Rows
-    backward: Rows = field(default_factory=dict)
 
 
 def measure_latency(
@@ -87,7 +86,8 @@ def measure_latency(
     last = _warm_up(run, clock, warmup)
     runs = cycle(rotated(run))
     plain: list[dict[str, float]] = []
-    timed: list[HostPass] = []
+    marked: list[MarkedRun] = []
+    steps: list[float] = []
     begun = clock.now()
     while len(plain) < repeats:
         spent = clock.now() - begun > budget
@@ -100,25 +100,85 @@ def measure_latency(
         for _ in range(together):
             progress(f"timing, run {len(plain) + 1} of {repeats}")
             plain.append(run_plain(next(runs), clock))
+        if run.train and clock.queues:
+            steps += run_steps([next(runs) for _ in range(together + short)], clock)[short:]
         if not run.compiled:  # there is no module in it to put a mark on
-            timed += run_with_marks([next(runs) for _ in range(together + short)], clock)[short:]
+            marked += run_with_marks([next(runs) for _ in range(together + short)], clock)[short:]
         last = _whole(plain[-1])
-    timing = Timing()
-    for name in plain[0]:
-        timing = replace(timing, **{name: Stat(tuple(walls[name] for walls in plain))})  # type: ignore[arg-type]
+    timing = _timing(plain, steps)
     forward = timing.forward
     assert forward is not None
-    if not timed:
-        whole = Latencies(timing, {"": forward.median}, caveats=(*_doubts(forward, None), CompiledWhole()))
-        return _with_device_time(run, whole, progress)
-    distortion = median(one.wall for one in timed) / forward.median if forward.median else None
-    found = Latencies(
-        replace(timing, distortion=distortion),
-        middle(timed, lambda one: one.wall).forward,
-        middle(timed, lambda one: one.backward.get("", 0.0)).backward,
-        caveats=tuple(_doubts(forward, distortion)),
+    doubts = [*_doubts(forward), *_phase_doubts(timing)]
+    if not marked:
+        whole = Latencies(timing, {"": forward.median}, caveats=(*doubts, CompiledWhole()))
+        return whole if _on_host(run) else _with_device_time(run, whole, progress)
+    timing = replace(timing, distortion=_distortion(marked, forward))
+    if not _on_host(run):
+        return _with_device_time(run, _rows(timing, marked, doubts), progress)
+    return _scaled_rows(run, timing, marked, doubts)
+
+
+def _on_host(run: Run) -> bool:
+    return run.device.type in HOSTS
+
+
+def _timing(plain: Sequence[Mapping[str, float]], steps: Sequence[float]) -> Timing:
+    """Medians and spreads of the phases, and of the whole step where it was timed by itself."""
+    stats = {name: Stat(tuple(walls[name] for walls in plain)) for name in plain[0]}
+    if steps:
+        stats["step"] = Stat(tuple(steps))
+    return replace(Timing(), **stats)  # type: ignore[arg-type]
+
+
+def _distortion(marked: Sequence[MarkedRun], forward: Stat) -> float | None:
+    return median(one.wall for one in marked) / forward.median if forward.median else None
+
+
+def _rows(timing: Timing, marked: Sequence[MarkedRun], doubts: Sequence[Caveat]) -> Latencies:
+    """Times by module as the median run with marks had them."""
+    return Latencies(
+        timing,
+        middle(marked, lambda one: one.wall).forward,
+        middle(marked, lambda one: one.backward.get("", 0.0)).backward,
+        caveats=(*doubts, *_distorted(timing.distortion, scaled=False)),
     )
-    return _with_device_time(run, found, progress)
+
+
+def _scaled_rows(run: Run, timing: Timing, marked: Sequence[MarkedRun], doubts: Sequence[Caveat]) -> Latencies:
+    """Times by module of the median run with marks, scaled to the plain runs, so that they add up to the latency shown.
+
+    The root is the whole of a forward that calls it once; of a generation, the loop around it takes time too.
+    """
+    shown = middle(marked, lambda one: one.wall)
+    once = run.method == "__call__" and not run.part
+    forward = _scaled(shown.forward, (once and shown.forward.get("")) or shown.wall, timing.forward)
+    shown = middle(marked, lambda one: one.backward.get("", 0.0))
+    backward = _scaled(shown.backward, shown.backward_wall, timing.backward)
+    unsteady = _unsteady(marked, timing.forward)
+    return Latencies(
+        timing, forward, backward, caveats=(*doubts, *_distorted(timing.distortion, scaled=True), *unsteady)
+    )
+
+
+def _scaled(rows: Rows, measured: float, plain: Stat | None) -> Rows:
+    if plain is None or not measured:
+        return rows
+    factor = plain.median / measured
+    return {path: seconds * factor for path, seconds in rows.items()}
+
+
+def _unsteady(marked: Sequence[MarkedRun], forward: Stat | None) -> list[Caveat]:
+    """A caveat for modules whose share of the forward differs from run to run, if there are any that matter."""
+    if forward is None or len(marked) < FEWEST_FOR_SPREAD:
+        return []
+    shares: dict[str, list[float]] = {}
+    for one in marked:
+        for path, seconds in one.forward.items():
+            shares.setdefault(path, []).append(seconds / one.wall if one.wall else 0.0)
+    stats = {path: Stat(tuple(found)) for path, found in shares.items() if path}
+    large = {path: stat for path, stat in stats.items() if stat.spread > UNSTEADY and stat.median > MATTERS}
+    worst = sorted(large, key=lambda path: -large[path].median * large[path].spread)[:MOST_NAMED]
+    return [UnsteadyModules(tuple(worst), tuple(large[path].spread for path in worst))] if worst else []
 
 
 def _warm_up(run: Run, clock: Clock, at_least: int) -> float | None:
@@ -136,65 +196,11 @@ def _warm_up(run: Run, clock: Clock, at_least: int) -> float | None:
 
 def _whole(walls: Mapping[str, float]) -> float:
     """The time of a whole run: of the step in training, else of the forward."""
-    return walls.get("step", walls["forward"])
-
-
-def run_plain(run: Run, clock: Clock) -> dict[str, float]:
-    """Run once with nothing attached, and time its parts from outside."""
-    if not run.train:
-        clock.wait()
-        begin = clock.now()
-        run.forward()
-        clock.wait()
-        return {"forward": clock.now() - begin}
-    run.model.zero_grad(set_to_none=True)
-    clock.wait()
-    marks = [clock.now()]
-    output = run.forward()
-    clock.wait()
-    marks.append(clock.now())
-    run.backward(output)
-    clock.wait()
-    marks.append(clock.now())
-    run.update()
-    clock.wait()
-    marks.append(clock.now())
-    walls = {"forward": marks[1] - marks[0], "backward": marks[2] - marks[1], "step": marks[3] - marks[0]}
-    return walls | ({"optimizer": marks[3] - marks[2]} if run.optimizer is not None else {})
-
-
-def run_with_marks(runs: Sequence[Run], clock: Clock) -> list[HostPass]:
-    """Runs in a row with marks around every module call and, in training, every autograd node."""
-    timer = Timer(runs[0].plain_model, clock.now)
-    with timer.running(
-        sequences=runs[0].train
-    ):  # patching takes a while: it clears the attribute caches of every module class
-        return [_run_with_marks(run, timer, clock) for run in runs]
-
-
-def _run_with_marks(run: Run, timer: Timer, clock: Clock) -> HostPass:
-    timer.clear()
-    if run.train:
-        run.model.zero_grad(set_to_none=True)
-    clock.wait()
-    begin = clock.now()
-    output = run.forward()
-    clock.wait()
-    wall = clock.now() - begin
-    rows = timer.sums()
-    if not run.train:
-        return HostPass(wall, rows)
-    nodes = BackwardTimes(timer, clock.now)
-    with nodes.running():
-        run.backward(output)
-    run.update()
-    return HostPass(wall, rows, with_children(nodes.by_row(), ()))
+    return walls.get("step") or sum(walls.values())
 
 
 def _with_device_time(run: Run, found: Latencies, progress: Callable[[str], None]) -> Latencies:
     """On a device with a tracer, replace the host's times by kernel times."""
-    if run.device.type in HOSTS:
-        return found
     progress("tracing the device")
     try:
         traced = middle([run_traced(run) for _ in range(TRACES)], lambda one: one.found.busy)
@@ -251,7 +257,7 @@ def unplaced_work(tracing: DeviceTracing) -> list[Caveat]:
     return [UnplacedKernels(sum(lost.values()), tuple(lost))] if lost else []
 
 
-def _doubts(forward: Stat, distortion: float | None) -> list[Caveat]:
+def _doubts(forward: Stat) -> list[Caveat]:
     doubts: list[Caveat] = []
     middle = len(forward.samples) // 2
     earlier, later = Stat(forward.samples[:middle]), Stat(forward.samples[-middle:])
@@ -260,6 +266,20 @@ def _doubts(forward: Stat, distortion: float | None) -> list[Caveat]:
         doubts.append(PaceChanged(change))
     elif forward.spread > 2 * QUIET:
         doubts.append(BusyMachine(forward.spread, len(forward.samples)))
-    if distortion is not None and distortion > 1 + QUIET:
-        doubts.append(Distorted(distortion))
     return doubts
+
+
+def _phase_doubts(timing: Timing) -> list[Caveat]:
+    """A caveat where the phases, timed with waits in between, take longer together than the step as one piece."""
+    if timing.step is None:
+        return []
+    together = sum(stat.median for stat in (timing.forward, timing.backward, timing.optimizer) if stat is not None)
+    apart = together / timing.step.median if timing.step.median else 1.0
+    return [PhasesApart(apart)] if apart > 1 + QUIET / 2 else []
+
+
+def _distorted(distortion: float | None, *, scaled: bool) -> list[Caveat]:
+    """A caveat where runs with marks took another time than plain ones: longer, or on a busy machine shorter."""
+    if distortion is None or abs(distortion - 1) <= QUIET:
+        return []
+    return [Distorted(distortion, scaled)]
