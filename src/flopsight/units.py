@@ -150,6 +150,16 @@ def parse_quantity(text: str | float) -> float:
     return float(number * _SUFFIXES[suffix])
 
 
+def parse_count(text: str) -> int:
+    """A whole number; `2k` is 2,048, as people say of tokens and batches."""
+    plain = text.strip().lower().replace("_", "")
+    number, scale = (plain[:-1], 1024) if plain.endswith("k") else (plain, 1)
+    try:
+        return int(number) * scale
+    except ValueError:
+        raise InputError(f"{text!r} is not a whole number. Write it like 8, 512 or 2k, which is 2,048.") from None
+
+
 def parse_time(text: str | float) -> float:
     """Seconds from `25ms`, `1.5 s` or a plain number."""
     if not isinstance(text, str):

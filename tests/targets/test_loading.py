@@ -58,8 +58,8 @@ def project(tmp_path, monkeypatch):
 
     (tmp_path / "net.py").write_text(FILE)
     (tmp_path / "neighbour.py").write_text("WIDTH = 8\n")
-    (tmp_path / "unguarded.py").write_text("import sys\nsys.exit('needs --config')\n")
-    (tmp_path / "needs.py").write_text("import not_installed_anywhere\n")
+    (tmp_path / "unguarded.py").write_text("import sys\nsys.exit('needs --config')\nmodel = None\n")
+    (tmp_path / "needs.py").write_text("import not_installed_anywhere\nmodel = None\n")
     (tmp_path / "syntax.py").write_text("def (\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
@@ -132,7 +132,7 @@ def test_ids_keep_their_dtype():
         ("net.py:too_much", "returned 4 things"),
         ("net.py:model", "net.py:model comes without inputs. Say them with -i: 8x3x224x224"),
         ("nomodule:model", "There is no module 'nomodule'"),
-        ("resnet18", "'resnet18' names no model. A target is file.py:factory"),
+        ("resnet18", "'resnet18' names no model. Did you mean 'zoo:resnet18'? A target is file.py:Class"),
         ("zoo:resnet81", "no embedded model 'resnet81'"),
     ],
 )
@@ -199,4 +199,4 @@ def test_our_frames_can_be_asked_for(monkeypatch):
     with pytest.raises(TargetRaised) as problem:
         load_target("net.py:broken")
 
-    assert "flopsight/targets/loading.py" in users_traceback(problem.value.cause)
+    assert "flopsight/targets/code.py" in users_traceback(problem.value.cause)

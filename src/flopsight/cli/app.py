@@ -29,8 +29,11 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+WORDS_ARE_ANSWERED = {"allow_extra_args": True}
+"""A second word after a target is answered with what a target is."""
+
 for command in (demo, profile, show, diff, check, merge, ops, device):
-    app.command()(command)
+    app.command(context_settings=WORDS_ARE_ANSWERED if command is profile else None)(command)
 # everything behind the script's name is the script's own
 app.command("run", context_settings={"allow_interspersed_args": False})(run_script)
 

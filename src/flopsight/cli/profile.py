@@ -11,10 +11,11 @@ import typer
 
 from ..errors import InputError, did_you_mean
 from ..targets.inputs import parse_dtype, parse_inputs
-from ..targets.loading import Target, load_target
+from ..targets.loading import Target, find_target, load_target
 from ..targets.users import users_code
 from ..timings import TIME_BUDGET
 from . import options
+from .progress import Progress
 from .views import prepare_view
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 
 def profile(
+    context: typer.Context,
     target: options.TargetText,
     input: options.Inputs = None,
     train: options.Train = False,
@@ -46,6 +48,7 @@ def profile(
     sort: options.Sort = None,
 ) -> None:
     """Count and time a model, module by module. Without --train it runs as in inference: eval mode, no gradients."""
+    _refuse_more_words(context.args)
     specs = parse_inputs(input or [])
     number = parse_dtype(dtype) if dtype else None
     view = prepare_view(format, depth=depth, top=top, full=full, width=width, sort=sort, outputs=output or ())
@@ -55,27 +58,45 @@ def profile(
         raise InputError("--meta runs on no device; leave out --device or --meta.")
     if meta and view.timeline:
         raise InputError("--meta runs nothing that takes time; leave it out for a timeline.")
-    _progress(f"building {target}")
-    loaded = load_target(target, specs, device=device, dtype=number, meta=meta)
-    _progress(f"{'counting' if meta else 'profiling'} {target}")
-    os.environ.setdefault("KINETO_LOG_LEVEL", "9")  # torch's tracer writes lines of its own on stderr
-    result = profile_target(
-        loaded,
-        train=train,
-        optimizer=optimizer,
-        meta=meta,
-        repeats=repeats,
-        warmup=warmup,
-        timeline=view.timeline,
-        time_budget=time_budget,
-        progress=lambda doing: _progress(f"{target}: {doing}"),
-    )
-    _progress("")
+    address = find_target(target)
+    with Progress() as say:
+        say(f"building {target}")
+        loaded = load_target(
+            address, specs, device=device, dtype=number, meta=meta, train=train, optimizer=optimizer is not None
+        )
+        say(f"{'counting' if meta else 'profiling'} {target}")
+        os.environ.setdefault("KINETO_LOG_LEVEL", "9")  # torch's tracer writes lines of its own on stderr
+        result = profile_target(
+            loaded,
+            train=train,
+            optimizer=optimizer,
+            meta=meta,
+            repeats=repeats,
+            warmup=warmup,
+            timeline=view.timeline,
+            time_budget=time_budget,
+            progress=lambda doing: say(f"{target}: {doing}", timed=doing != "counting"),
+        )
+    remark_on_inputs(loaded)
     view.present(result)
     if strict:
         from ..measure import checked
 
         checked(result)
+
+
+def _refuse_more_words(words: list[str]) -> None:
+    if words:
+        raise InputError(
+            f"{' '.join(words)!r} is one word too many: a model is named by a single TARGET, and its arguments go after "
+            f"a second colon, file.py:Class:width=32. Inputs go after -i."
+        )
+
+
+def remark_on_inputs(loaded: Target) -> None:
+    """Say which inputs were made unasked."""
+    if loaded.remark:
+        print(f"Inputs: {loaded.remark}, made from the configuration; -i says others.", file=sys.stderr)
 
 
 def profile_target(
@@ -109,9 +130,3 @@ def _optimizer(name: str, model: Any) -> Any:
         return kind(model.parameters(), lr=1e-3)
     except (TypeError, ValueError) as problem:
         raise InputError(f"torch.optim.{kind.__name__} cannot be made for this model: {problem}") from None
-
-
-def _progress(text: str) -> None:
-    """One line that replaces itself, where somebody watches."""
-    if sys.stderr.isatty():
-        print(f"\r\x1b[2K{text}", end="", file=sys.stderr, flush=True)

@@ -29,6 +29,11 @@ _ITEM = re.compile(
 _FLAGS = {"true": True, "false": False, "none": None}
 
 
+TOKEN_NAMES = frozenset({"input_ids", "decoder_input_ids", "tokens", "idx", "ids", "token_ids"})
+KNOWN_VALUES = 1 << 20
+"""Elements up to which ids on meta keep their values, for models that look at them."""
+
+
 @dataclass(frozen=True, slots=True)
 class TensorSpec:
     """One tensor to make: `name=8x128:int64:30522` is ids below 30522."""
@@ -83,8 +88,17 @@ def _parse_item(item: str) -> Spec:
     )
 
 
-def make_inputs(specs: Sequence[Spec], model: nn.Module) -> tuple[tuple[Tensor, ...], dict[str, Any]]:
-    """Random tensors where the model is, positional and by name."""
+def batch_and_tokens(specs: Sequence[Spec]) -> tuple[int | None, int | None]:
+    """The batch of the given inputs, and the length of their sequences of tokens, where they say so."""
+    tensors = [spec for spec in specs if isinstance(spec, TensorSpec) and spec.shape]
+    ids = [spec.shape[1] for spec in tensors if len(spec.shape) == 2 and spec.dtype in (None, "int64", "int32")]
+    return (tensors[0].shape[0] if tensors else None), (ids[0] if ids else None)
+
+
+def make_inputs(
+    specs: Sequence[Spec], model: nn.Module, *, by_name: bool = False
+) -> tuple[tuple[Tensor, ...], dict[str, Any]]:
+    """Random tensors where the model is, positional and by name; `by_name` names the positional ones too."""
     named = _parameter_names(model)
     args: list[Tensor] = []
     kwargs: dict[str, Any] = {}
@@ -96,6 +110,8 @@ def make_inputs(specs: Sequence[Spec], model: nn.Module) -> tuple[tuple[Tensor, 
         else:
             name = named[len(args)] if len(args) < len(named) else ""
             args.append(_tensor(spec, name, model))
+    if by_name and len(args) <= len(named):
+        return (), {**dict(zip(named, args, strict=False)), **kwargs}
     return tuple(args), kwargs
 
 
@@ -109,16 +125,29 @@ def _tensor(spec: TensorSpec, name: str, model: nn.Module) -> Tensor:
     import torch
 
     device = next((parameter.device for parameter in model.parameters()), None)
-    if spec.dtype is None:
+    if spec.dtype is None and not _takes_ids(name):
         floating = [parameter.dtype for parameter in model.parameters() if parameter.is_floating_point()]
         return torch.randn(spec.shape, dtype=floating[0] if floating else None, device=device)
-    dtype: torch.dtype = getattr(torch, spec.dtype)
+    dtype: torch.dtype = getattr(torch, spec.dtype or "int64")
     if dtype.is_floating_point or dtype.is_complex:
         return torch.randn(spec.shape, dtype=dtype, device=device)
+    known = device is not None and device.type == "meta" and torch.Size(spec.shape).numel() <= KNOWN_VALUES
+    place = "cpu" if known else device
     if dtype == torch.bool or "mask" in name:
-        return torch.ones(spec.shape, dtype=dtype, device=device)
-    below = spec.below or _safe_below(name, model)
-    return torch.randint(below, spec.shape, device=device).to(dtype)
+        made = torch.ones(spec.shape, dtype=dtype, device=place)
+    else:
+        made = torch.randint(spec.below or _safe_below(name, model), spec.shape, device=place).to(dtype)
+    if not known:
+        return made
+    from ..capture.twin.meta_copy import on_meta
+
+    twin: Tensor = on_meta(made)
+    return twin
+
+
+def _takes_ids(name: str) -> bool:
+    """Whether an argument is one of token ids or a mask by its name, so that a shape alone says enough."""
+    return name in TOKEN_NAMES or name.endswith("_ids") or name == "attention_mask"
 
 
 def _safe_below(name: str, model: nn.Module) -> int:
@@ -128,7 +157,7 @@ def _safe_below(name: str, model: nn.Module) -> int:
     tables = [module.num_embeddings for module in model.modules() if isinstance(module, nn.Embedding)]
     if not tables:
         return 2
-    return max(tables) if name in {"input_ids", "decoder_input_ids", "tokens", "idx"} else min(tables)
+    return max(tables) if name in TOKEN_NAMES else min(tables)
 
 
 def check_call(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:

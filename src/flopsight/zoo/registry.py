@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple
@@ -57,21 +58,32 @@ def names() -> list[str]:
     return [entry.name for entry in _ENTRIES]
 
 
+def factory(name: str) -> Callable[..., nn.Module]:
+    """The class or function that makes an embedded model."""
+    entry = find(name)
+    made: Callable[..., nn.Module] = getattr(import_module(f"{__package__}.{entry.home}"), entry.factory)
+    return made
+
+
+def example_inputs(name: str, batch: int | None = None) -> tuple[tuple[Tensor, ...], dict[str, Tensor]]:
+    """Random inputs of an embedded model: images and clouds go in by position, token ids by name."""
+    entry = find(name)
+    home = import_module(f"{__package__}.{entry.home}")
+    tensors: dict[str, Tensor] = home.inputs(entry.batch if batch is None else batch)
+    return (tuple(tensors.values()), {}) if len(tensors) == 1 else ((), tensors)
+
+
 def build(name: str, batch: int | None = None) -> Example:
     """A model with random weights and random inputs; `with torch.device("meta")` around it allocates nothing.
 
-    The batch is a small one unless given; images and clouds go in by position, token ids by name.
+    The batch is a small one unless given.
     """
-    entry = _find(name)
-    home = import_module(f"{__package__}.{entry.home}")
-    tensors: dict[str, Tensor] = home.inputs(entry.batch if batch is None else batch)
-    model: nn.Module = getattr(home, entry.factory)()
-    if len(tensors) == 1:
-        return Example(model, tuple(tensors.values()), {})
-    return Example(model, (), tensors)
+    args, kwargs = example_inputs(name, batch)
+    return Example(factory(name)(), args, kwargs)
 
 
-def _find(name: str) -> Entry:
+def find(name: str) -> Entry:
+    """The entry of a name."""
     for entry in _ENTRIES:
         if entry.name == name.lower().replace("_", "-"):
             return entry

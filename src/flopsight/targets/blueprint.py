@@ -1,0 +1,41 @@
+"""A model that can be built: once for its size, once for real; and the inputs that fit it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from torch import nn
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How large default inputs are to be; None leaves it to the model's configuration."""
+
+    batch: int | None = None
+    seq: int | None = None
+    """Tokens in a sequence."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """What a model is called with."""
+
+    args: tuple[Any, ...] = ()
+    kwargs: Mapping[str, Any] = field(default_factory=dict)
+    remark: str = ""
+    """What a reader should know of inputs that were made without being asked for."""
+
+
+@dataclass(frozen=True)
+class Blueprint:
+    """How a target is built on whatever device is the default, and what it is called with."""
+
+    build: Callable[[], nn.Module | tuple[nn.Module, Call]]
+    inputs: Callable[[nn.Module, Sizes], Call] = lambda _model, _sizes: Call()
+    fills_in: bool = False
+    """Whether default inputs complete those that were given, as a decoder's tokens do beside an encoder's."""
+    origin: str = ""
+    """Where the configuration comes from."""

@@ -1,0 +1,104 @@
+"""Models in the user's own files and modules: found by name, called with the changes as arguments."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from importlib import import_module
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from ..errors import InputError
+from .address import FILE, HELP, Address
+from .blueprint import Blueprint, Call
+from .changes import typed_arguments
+from .early_checks import missing_name
+from .users import users_code
+
+
+def code_blueprint(address: Address) -> Blueprint:
+    """A model, a class, a factory, or any of these with inputs."""
+    from torch import nn
+
+    with users_code(address.text):
+        module = _load_file(Path(address.home)) if address.kind == FILE else _load_module(address.home)
+        found = _attribute(module, address)
+    if isinstance(found, type) or (callable(found) and not isinstance(found, nn.Module)):
+        arguments = typed_arguments(address.shown, found, address.changes)
+        return Blueprint(lambda: _model_and_call(address.text, _called(address.text, found, arguments)))
+    if address.changes:
+        raise InputError(f"{address.shown} is {_a(found)}, which takes no changes. Name its class or a function.")
+    return Blueprint(lambda: _model_and_call(address.text, found))
+
+
+def _called(text: str, found: Any, arguments: dict[str, Any]) -> Any:
+    with users_code(text):
+        return found(**arguments)
+
+
+def _load_file(path: Path) -> ModuleType:
+    """Run a file as a module, with its folder first in the import path as Python itself does."""
+    sys.path.insert(0, str(path.parent.resolve()))
+    name = path.stem if path.stem not in sys.modules else f"_flopsight_target_{path.stem}"
+    spec = spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def _load_module(name: str) -> ModuleType:
+    sys.path.insert(0, str(Path.cwd()))
+    try:
+        return import_module(name)
+    except ModuleNotFoundError as problem:
+        # only where the target itself is missing; what a user's module fails to import is the user's traceback
+        if problem.name is not None and (name == problem.name or name.startswith(f"{problem.name}.")):
+            raise InputError(f"There is no module {problem.name!r} to import {name} from. A target is {HELP}") from None
+        raise
+
+
+def _attribute(module: ModuleType, address: Address) -> Any:
+    found: Any = module
+    for part in address.name.split("."):
+        if not hasattr(found, part):
+            raise missing_name(address, list(vars(module)), _offered(module))
+        found = getattr(found, part)
+    return found
+
+
+def _offered(module: ModuleType) -> list[str]:
+    return [
+        name
+        for name, value in vars(module).items()
+        if not name.startswith("_") and callable(value) and getattr(value, "__module__", None) == module.__name__
+    ]
+
+
+def _model_and_call(text: str, found: Any) -> tuple[Any, Call]:
+    """`model`, `(model, x)`, `(model, args)`, `(model, kwargs)` or `(model, args, kwargs)`."""
+    from torch import nn
+
+    model, *inputs = found if isinstance(found, tuple) else (found,)
+    if not isinstance(model, nn.Module):
+        raise InputError(f"{text} is {_a(model)}, not a torch.nn.Module or a function that returns one.")
+    args: tuple[Any, ...] = ()
+    kwargs: dict[str, Any] = {}
+    if len(inputs) > 2:
+        raise InputError(f"{text} returned {len(inputs) + 1} things; it may return a model, its args and its kwargs.")
+    for given in inputs:
+        if isinstance(given, Mapping):
+            kwargs = dict(given)
+        elif isinstance(given, tuple | list):
+            args = tuple(given)
+        elif given is not None:
+            args = (given,)
+    return model, Call(args, kwargs)
+
+
+def _a(value: Any) -> str:
+    return "a module file" if isinstance(value, ModuleType) else f"of type {type(value).__name__}"

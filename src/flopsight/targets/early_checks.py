@@ -1,0 +1,123 @@
+"""Mistakes in a target that can be told without importing torch, transformers or the user's code."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from importlib.util import find_spec
+from pathlib import Path
+
+from .. import zoo
+from ..errors import InputError, did_you_mean
+from . import config_files, installed
+from .address import HELP, Address, parse_address
+from .changes import check_names, check_required
+from .source_names import SourceFile
+
+
+def find_target(text: str) -> Address:
+    """A target taken apart and looked up as far as files alone can answer."""
+    address = parse_address(text)
+    CHECKS[address.kind](address)
+    if find_spec("torch") is None:
+        raise InputError("torch is not installed here, and a model needs it. Install it: pip install flopsight[torch]")
+    return address
+
+
+def _check_zoo(address: Address) -> None:
+    zoo.find(address.name)
+
+
+def _check_hugging_face(address: Address) -> None:
+    model_types = installed.model_types()
+    found = config_files.find_configuration(address.name, model_types)
+    config_files.check_configuration(address.name, found, model_types)
+    kind = found.values["model_type"]
+    words = installed.config_words(kind)
+    for key in address.changes:
+        outer = key.partition(".")[0]
+        if words and outer not in words and outer not in found.values:
+            raise unknown_key(kind, key, [*found.values, *installed.config_keys(kind)])
+
+
+def unknown_key(kind: str, key: str, known: list[str]) -> InputError:
+    """What is said of a key that a configuration does not have."""
+    return InputError(f"The configuration of {kind} has no {key!r}.{did_you_mean(key, known)}")
+
+
+def _check_registered(address: Address) -> None:
+    names = installed.registered_models(address.kind)
+    name = address.name.partition(".")[0]  # timm's names may end in the tag of their weights
+    if name not in names:
+        raise InputError(
+            f"{address.kind} has no model {address.name!r}."
+            f"{did_you_mean(name, names) or f' See `flopsight targets {address.kind}`.'}"
+        )
+
+
+def _check_diffusers(address: Address) -> None:
+    if config_files.is_path(address.name) or "/" in address.name:
+        installed.needed_folder("diffusers")
+        return
+    names = installed.diffusers_models()
+    if address.name not in names:
+        raise InputError(
+            f"diffusers has no model {address.name!r}."
+            f"{did_you_mean(address.name, names) or ' See `flopsight targets diffusers`.'}"
+        )
+
+
+def _check_file(address: Address) -> None:
+    path = Path(address.home)
+    if not path.is_file():
+        nearby = [near.name for near in path.parent.glob("*.py")] if path.parent.is_dir() else []
+        raise InputError(f"There is no file {path}.{did_you_mean(path.name, nearby)}")
+    _check_source(address, path)
+
+
+def _check_module(address: Address) -> None:
+    top = address.home.partition(".")[0]
+    if not top.isidentifier():
+        raise InputError(f"{address.text!r} names no model. A target is {HELP}")
+    if top in sys.modules:
+        return
+    here = Path.cwd()
+    local = [path for path in (here / f"{top}.py", here / top) if path.exists()]
+    if not local and find_spec(top) is None:
+        raise InputError(f"There is no module {top!r} to import {address.home} from. A target is {HELP}")
+    path = here.joinpath(*address.home.split(".")).with_suffix(".py")
+    if path.is_file():
+        _check_source(address, path)
+
+
+def _check_source(address: Address, path: Path) -> None:
+    try:
+        source = SourceFile(path)
+    except SyntaxError:
+        return  # Python itself shows the line, when the file is run
+    names = source.names
+    first, *inner = address.name.split(".")
+    if names is not None and first not in names:
+        raise missing_name(address, sorted(names), [name for name in source.definitions if not name.startswith("_")])
+    found = None if inner else source.arguments(first)
+    if found is not None:
+        if not found.takes_any:
+            check_names(address.shown, address.changes, found.names)
+        check_required(address.shown, address.changes, found.required)
+
+
+def missing_name(address: Address, names: list[str], offered: list[str]) -> InputError:
+    """What is said of a name that a file does not have."""
+    has = f" It has {', '.join(offered)}." if offered else ""
+    return InputError(f"{address.home} has no {address.name!r}.{did_you_mean(address.name, names) or has}")
+
+
+CHECKS: Mapping[str, Callable[[Address], None]] = {
+    "zoo": _check_zoo,
+    "hf": _check_hugging_face,
+    "timm": _check_registered,
+    "torchvision": _check_registered,
+    "diffusers": _check_diffusers,
+    "file": _check_file,
+    "module": _check_module,
+}

@@ -1,0 +1,97 @@
+"""Models of transformers from a configuration: a type's default, a preset, a file, or the hub's cache. Weights are random."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import Any
+
+from ..errors import InputError
+from . import config_files, installed
+from .address import Address
+from .blueprint import Blueprint
+from .changes import literal, typed
+from .early_checks import unknown_key
+from .model_inputs import default_call
+from .packages import library
+from .users import users_code
+
+NOT_OURS = ("quantization_config", "auto_map", "transformers_version", "_name_or_path")
+"""What a configuration file says beside the model: weights are not loaded, so they are not quantized either."""
+
+
+def hugging_face_blueprint(address: Address) -> Blueprint:
+    """A transformers model from the configuration that a target names, with its changes."""
+    transformers = library("transformers")
+    transformers.logging.set_verbosity_error()  # it remarks on token ids of configurations, which count for nothing here
+    found = config_files.find_configuration(address.name, installed.model_types())
+    config_files.check_configuration(address.name, found, installed.model_types())
+    config = configuration(transformers, address, found.values)
+    kind = model_class(transformers, config, found.values)
+
+    def build() -> Any:
+        with users_code(address.text):
+            return kind._from_config(config) if hasattr(kind, "_from_config") else kind.from_config(config)
+
+    return Blueprint(build, lambda model, sizes: default_call(model, config, sizes), fills_in=True, origin=found.origin)
+
+
+def configuration(transformers: Any, address: Address, values: Mapping[str, Any]) -> Any:
+    """The configuration with the target's changes, made anew: some of its sizes are worked out from others."""
+    given = {name: value for name, value in copy.deepcopy(dict(values)).items() if name not in NOT_OURS}
+    kind = given.pop("model_type")
+    with users_code(address.text):
+        plain = transformers.AutoConfig.for_model(kind, **copy.deepcopy(given))
+    for key, text in address.changes.items():
+        _change(kind, given, plain, key, text)
+    if not address.changes:
+        return plain
+    try:
+        return transformers.AutoConfig.for_model(kind, **given)
+    except Exception as problem:
+        reason = " ".join(str(problem.__cause__ or problem).split())
+        raise InputError(f"{address.text} is refused by the configuration of {kind}: {reason}") from None
+
+
+def _change(kind: str, given: dict[str, Any], plain: Any, key: str, text: str) -> None:
+    """Put one change into the values; `text_config.num_hidden_layers` is a key of a configuration inside."""
+    outer, *inner = key.split(".")
+    if not hasattr(plain, outer):
+        raise unknown_key(kind, key, [name for name in vars(plain) if not name.startswith("_")])
+    if not inner:
+        outer = type(plain).attribute_map.get(outer, outer) if outer not in given else outer
+        hints = getattr(type(plain), "__annotations__", {})
+        given[outer] = _value(kind, outer, text, hints.get(outer), getattr(plain, outer))
+        return
+    below = getattr(plain, outer)
+    nested = dict(given.get(outer) or {})
+    if isinstance(below, dict):
+        nested[".".join(inner)] = literal(text)
+    else:
+        _change(f"{kind}'s {outer}", nested, below, ".".join(inner), text)
+    given[outer] = nested
+
+
+def _value(kind: str, name: str, text: str, hint: Any, present: Any) -> Any:
+    if isinstance(hint, str) or hint is None:
+        return typed(f"the configuration of {kind}", name, text, None, present)
+    return typed(f"the configuration of {kind}", name, text, hint, present)
+
+
+def model_class(transformers: Any, config: Any, values: Mapping[str, Any]) -> Any:
+    """The class that the configuration names; else decoders with their vocabulary head and everything else without one."""
+    for name in values.get("architectures") or ():
+        if hasattr(transformers, name):
+            return getattr(transformers, name)
+    names = transformers.models.auto.modeling_auto
+    two_sided = config.is_encoder_decoder or config.model_type in names.MODEL_FOR_MASKED_LM_MAPPING_NAMES
+    if config.model_type in names.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES and not two_sided:
+        return transformers.AutoModelForCausalLM
+    if config.model_type in names.MODEL_MAPPING_NAMES:
+        return transformers.AutoModel
+    for table in ("AutoModelForImageTextToText", "AutoModelForSpeechSeq2Seq", "AutoModelForCausalLM"):
+        if type(config) in getattr(transformers, table)._model_mapping:
+            return getattr(transformers, table)
+    raise InputError(
+        f"transformers has a configuration of {config.model_type}, but no model that is made from it alone."
+    )

@@ -1,0 +1,138 @@
+"""Inputs made from the configuration of a transformers model: text, images, sound, and several of these together."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from .. import units
+from .blueprint import Call, Sizes
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+TOKENS = 128
+SAMPLES = 16_000
+"""One second of sound."""
+FRAMES = 128
+"""Steps of a spectrogram, where the configuration does not say how many."""
+
+
+def default_call(model: Any, config: Any, sizes: Sizes) -> Call:
+    """One sequence, image or sound, by the names that the model's forward has; nothing where it wants something else."""
+    takes = inspect.signature(model.forward).parameters
+    batch = sizes.batch or 1
+    made: dict[str, Any] = {}
+    main = model.main_input_name
+    if main in MAKERS:
+        made |= MAKERS[main](config, batch, sizes)
+    if "input_ids" in takes and main != "input_ids" and _text(config) is not None and _needs_text(config, takes):
+        made |= _tokens(config, batch, sizes)
+    if main == "input_ids" and "pixel_values" in takes and _joint(config):
+        made |= MAKERS["pixel_values"](config, batch, sizes)
+    if config.is_encoder_decoder and "decoder_input_ids" in takes:
+        made["decoder_input_ids"] = token_ids(config, batch, sizes.seq or _few_tokens(config, TOKENS))
+    remark = ", ".join(f"{name} {units.shape(value.shape)}" for name, value in made.items())
+    return Call((), made, remark)
+
+
+def _text(config: Any) -> Any:
+    """The configuration of the part that reads tokens; None where there is none."""
+    text = config.get_text_config()
+    return text if isinstance(getattr(text, "vocab_size", None), int) and text.vocab_size > 1 else None
+
+
+def _vision(config: Any) -> Any:
+    """The configuration of the part that sees images."""
+    for name in ("vision_config", "backbone_config", "vision_model_config", "image_encoder_config"):
+        found = getattr(config, name, None)
+        if found is not None and hasattr(found, "image_size"):
+            return found
+    return config
+
+
+def _joint(config: Any) -> bool:
+    """Whether text and image go in side by side, as into CLIP, rather than one inside the other."""
+    return hasattr(config, "projection_dim") and hasattr(config, "vision_config") and hasattr(config, "text_config")
+
+
+def _needs_text(config: Any, takes: Mapping[str, Any]) -> bool:
+    return _joint(config) or takes["input_ids"].default is inspect.Parameter.empty
+
+
+def token_ids(config: Any, batch: int, length: int) -> Tensor:
+    """Random token ids, none of which stands for an image or an end."""
+    import torch
+
+    text = _text(config)
+    size = text.vocab_size if text is not None else 2
+    special = {
+        value for source in (config, text) for name, value in vars(source).items() if _is_special(name) and isinstance(value, int)
+    } if text is not None else set()  # fmt: skip
+    plain = next((token for token in range(size) if token not in special), 0)
+    ids = torch.randint(size, (batch, length), device="cpu")
+    for token in special:
+        ids[ids == token] = plain
+    return ids
+
+
+def _is_special(name: str) -> bool:
+    return name.endswith(("token_id", "token_index"))
+
+
+def _few_tokens(config: Any, wanted: int) -> int:
+    """No more tokens than the model has positions for."""
+    text = _text(config) or config
+    names = ("max_position_embeddings", "n_positions", "max_target_positions")
+    known = [value for name in names if isinstance(value := getattr(text, name, None), int) and value > 0]
+    return min([wanted, *known])
+
+
+def _tokens(config: Any, batch: int, sizes: Sizes) -> dict[str, Any]:
+    if _text(config) is None:
+        return {}
+    return {"input_ids": token_ids(config, batch, sizes.seq or _few_tokens(config, TOKENS))}
+
+
+def _image(config: Any, batch: int, _: Sizes) -> dict[str, Any]:
+    import torch
+
+    seen = _vision(config)
+    size = getattr(seen, "image_size", None) or getattr(seen, "img_size", None) or 224
+    height, width = size if isinstance(size, list | tuple) else (size, size)
+    channels = getattr(seen, "num_channels", None) or getattr(seen, "in_channels", None) or 3
+    frames = getattr(seen, "num_frames", None) if "video" in type(config).__name__.lower() else None
+    moving = (frames,) if isinstance(frames, int) else ()
+    return {"pixel_values": torch.randn(batch, *moving, int(channels), int(height), int(width))}
+
+
+def _spectrogram(config: Any, batch: int, _: Sizes) -> dict[str, Any]:
+    import torch
+
+    bins = getattr(config, "num_mel_bins", None)
+    if isinstance(bins, int) and config.model_type.startswith("whisper"):
+        return {"input_features": torch.randn(batch, bins, 2 * config.max_source_positions)}
+    names = ("input_feat_per_channel", "feature_projection_input_dim", "feature_size")
+    width = bins or next((getattr(config, name) for name in names if hasattr(config, name)), 80)
+    return {"input_features": torch.randn(batch, FRAMES, int(width))}
+
+
+def _sound(config: Any, batch: int, _: Sizes) -> dict[str, Any]:
+    import torch
+
+    bins = getattr(config, "num_mel_bins", None)
+    if isinstance(bins, int) and hasattr(config, "max_length"):
+        return {"input_values": torch.randn(batch, config.max_length, bins)}
+    channels = getattr(config, "audio_channels", None)
+    return {"input_values": torch.randn(batch, *([channels] if isinstance(channels, int) else []), SAMPLES)}
+
+
+MAKERS: Mapping[str, Callable[[Any, int, Sizes], dict[str, Any]]] = {
+    "input_ids": _tokens,
+    "pixel_values": _image,
+    "pixel_values_videos": lambda c, b, s: {"pixel_values_videos": next(iter(_image(c, b, s).values()))},
+    "input_features": _spectrogram,
+    "input_values": _sound,
+}
+"""By the name of a model's main input."""

@@ -1,0 +1,41 @@
+"""Importing the libraries that models come from, also where torchvision's compiled half does not fit this torch."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from typing import Any
+
+from ..errors import InputError
+
+
+def library(name: str) -> Any:
+    """An installed library, or an error that says how to install it."""
+    if name != "torchvision":
+        torchvision(needed=False)
+    try:
+        return import_module(name)
+    except ModuleNotFoundError as problem:
+        if problem.name != name:
+            raise
+        raise InputError(f"{name} is not installed here. Install it: pip install {name}") from None
+
+
+def torchvision(*, needed: bool = True) -> Any:
+    """torchvision, also where its compiled half does not fit this torch: its models need only the names of two ops."""
+    try:
+        return import_module("torchvision")
+    except ModuleNotFoundError:
+        if needed:
+            raise InputError("torchvision is not installed here. Install it: pip install torchvision") from None
+        return None
+    except RuntimeError as problem:
+        if "torchvision::nms" not in str(problem):
+            raise
+    import torch
+
+    for name in [name for name in sys.modules if name.partition(".")[0] == "torchvision"]:
+        del sys.modules[name]
+    for op in ("nms", "qnms"):
+        torch.library.define(f"torchvision::{op}", "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+    return import_module("torchvision")

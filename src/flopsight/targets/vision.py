@@ -1,0 +1,83 @@
+"""Models of torchvision and timm by name, with one image of the size that they were made for. Weights are random."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..errors import InputError, did_you_mean
+from .address import Address
+from .blueprint import Blueprint, Call, Sizes
+from .changes import literal, typed_arguments
+from .packages import library, torchvision
+from .users import users_code
+
+
+def torchvision_blueprint(address: Address) -> Blueprint:
+    """A torchvision model with one image of the size that it was trained on."""
+    import torch
+
+    models = torchvision().models
+    _check_known(address, models.list_models())
+    arguments = typed_arguments(address.shown, models.get_model_builder(address.name), address.changes)
+    # a segmentation model would download the weights of its backbone
+    backbone = {"weights_backbone": None} if "segmentation" in models.get_model_builder(address.name).__module__ else {}
+
+    def build() -> Any:
+        with users_code(address.text):
+            return models.get_model(address.name, weights=None, **(backbone | arguments))
+
+    size = _trained_size(models, address.name)
+    return Blueprint(
+        build, lambda _, sizes: Call((torch.randn(sizes.batch or 1, *size),), remark=_said((sizes.batch or 1, *size)))
+    )
+
+
+def _trained_size(models: Any, name: str) -> tuple[int, ...]:
+    """Channels, height and width, and frames for a video model."""
+    transforms = models.get_model_weights(name).DEFAULT.transforms()
+    sizes = getattr(transforms, "crop_size", None) or getattr(transforms, "resize_size", None)
+    side = int(sizes[0]) if sizes else 224
+    return (3, 16, side, side) if "video" in models.get_model_builder(name).__module__ else (3, side, side)
+
+
+def timm_blueprint(address: Address) -> Blueprint:
+    """A timm model with one image of the size in its configuration."""
+    import torch
+
+    timm = library("timm")
+    if not timm.is_model(address.name):
+        _check_known(address, timm.list_models())
+    # timm hands what it does not know itself on to the model, so only the values can be read
+    arguments = {name: literal(text) for name, text in address.changes.items()}
+
+    def build() -> Any:
+        try:
+            with users_code(address.text):
+                return timm.create_model(address.name, pretrained=False, **arguments)
+        except Exception as problem:
+            cause = getattr(problem, "cause", problem)
+            if isinstance(cause, TypeError) and "unexpected keyword argument" in str(cause):
+                raise InputError(f"{address.shown} cannot be changed like this: {cause}.") from None
+            raise
+
+    def inputs(model: Any, sizes: Sizes) -> Call:
+        shape = (sizes.batch or 1, *_image(model, arguments))
+        return Call((torch.randn(shape),), remark=_said(shape))
+
+    return Blueprint(build, inputs)
+
+
+def _image(model: Any, arguments: dict[str, Any]) -> tuple[int, int, int]:
+    channels, height, width = model.default_cfg["input_size"]
+    size = arguments.get("img_size", (height, width))
+    height, width = size if isinstance(size, tuple | list) else (size, size)
+    return int(arguments.get("in_chans", channels)), int(height), int(width)
+
+
+def _check_known(address: Address, names: list[str]) -> None:
+    if address.name not in names:
+        raise InputError(f"{address.kind} has no model {address.name!r}.{did_you_mean(address.name, names)}")
+
+
+def _said(shape: tuple[int, ...]) -> str:
+    return f"input {'x'.join(map(str, shape))}"
