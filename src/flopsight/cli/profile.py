@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..errors import InputError, did_you_mean
-from ..targets.inputs import parse_dtype, parse_inputs
+from ..targets.inputs import described, parse_dtype, parse_inputs
 from ..targets.loading import Target, find_target, load_target
 from ..targets.users import users_code
 from ..timings import TIME_BUDGET
@@ -110,7 +110,7 @@ def profile_target(
 
     model = target.model.train(train)
     step = _optimizer(optimizer, model) if optimizer else None
-    with users_code(target.text), nullcontext() if train else torch.no_grad():
+    with users_code(target.text, described(target.args, target.kwargs)), nullcontext() if train else torch.no_grad():
         if meta:
             return count(model, target.args, target.kwargs, train=train, optimizer=step, on="meta")
         return measure(model, target.args, target.kwargs, train=train, optimizer=step, **timing)

@@ -11,7 +11,7 @@ from .. import zoo
 from ..errors import InputError, did_you_mean
 from . import config_files, installed
 from .address import HELP, Address, parse_address
-from .changes import check_names, check_required
+from .changes import check_names, check_required, typed
 from .source_names import SourceFile
 
 
@@ -104,6 +104,9 @@ def _check_source(address: Address, path: Path) -> None:
         if not found.takes_any:
             check_names(address.shown, address.changes, found.names)
         check_required(address.shown, address.changes, found.required)
+        for name, hint in found.hints.items():
+            if name in address.changes:
+                typed(address.shown, name, address.changes[name], hint)
 
 
 def missing_name(address: Address, names: list[str], offered: list[str]) -> InputError:

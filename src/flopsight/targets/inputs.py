@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from .. import units
 from ..errors import InputError, did_you_mean
 
 if TYPE_CHECKING:
@@ -175,6 +176,18 @@ def check_call(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) 
         raise InputError(
             f"{takes} cannot be called like this: {problem}. Say its inputs with -i, like {EXAMPLE}."
         ) from None
+
+
+def described(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
+    """What a model is called with, in words: `8x3x224x224, mask=8x128 int64`."""
+    words = [_described(value) for value in args] + [f"{name}={_described(value)}" for name, value in kwargs.items()]
+    return ", ".join(words)
+
+
+def _described(value: Any) -> str:
+    if not hasattr(value, "shape") or not hasattr(value, "dtype"):
+        return type(value).__name__ if value is not None and not isinstance(value, bool) else str(value)
+    return f"{units.shape(value.shape)} {str(value.dtype).removeprefix('torch.')}"
 
 
 def _plain(signature: inspect.Signature) -> str:

@@ -18,8 +18,8 @@ SMALL = 512 << 20
 """Bytes up to which a model is built without having been sized."""
 
 
-class TooLarge(Exception):
-    """More than SMALL was allocated while a model was built."""
+class TooLarge(BaseException):
+    """More than SMALL was allocated while a model was built; no `except Exception` of a model's code may catch it."""
 
 
 def build_within_memory(

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 DYNAMIC = ("globals", "setattr", "exec", "vars")
 """Functions with which a file can bind names that its text does not show."""
+
+
+PLAIN_TYPES = {"int": int, "float": float, "bool": bool, "str": str}
 
 
 @dataclass(frozen=True)
@@ -21,6 +25,8 @@ class Arguments:
     required: tuple[str, ...]
     takes_any: bool
     """Whether there is a `**kwargs`."""
+    hints: Mapping[str, Any] = field(default_factory=dict)
+    """Annotations that are plain types."""
 
 
 class SourceFile:
@@ -76,8 +82,8 @@ def _bare_module(node: ast.ClassDef) -> Arguments | None:
 
 
 def _arguments(given: ast.arguments, skip: int) -> Arguments | None:
-    hints = [argument.annotation for argument in [*given.posonlyargs, *given.args, *given.kwonlyargs]]
-    if any(hint is not None and _names_a_class(hint) for hint in hints):
+    hints = {a.arg: a.annotation for a in [*given.posonlyargs, *given.args, *given.kwonlyargs] if a.annotation}
+    if any(_names_a_class(hint) for hint in hints.values()):
         return None  # perhaps a dataclass, whose fields can be changed too
     positional = [argument.arg for argument in [*given.posonlyargs, *given.args]]
     without_default = positional[: len(positional) - len(given.defaults)]
@@ -86,7 +92,14 @@ def _arguments(given: ast.arguments, skip: int) -> Arguments | None:
         argument.arg for argument, default in zip(given.kwonlyargs, given.kw_defaults, strict=True) if default is None
     ]
     return Arguments(
-        (*positional[skip:], *keyword_only), (*without_default[skip:], *needed), takes_any=given.kwarg is not None
+        (*positional[skip:], *keyword_only),
+        (*without_default[skip:], *needed),
+        takes_any=given.kwarg is not None,
+        hints={
+            name: PLAIN_TYPES[hint.id]
+            for name, hint in hints.items()
+            if isinstance(hint, ast.Name) and hint.id in PLAIN_TYPES
+        },
     )
 
 

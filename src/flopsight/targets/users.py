@@ -6,6 +6,7 @@ import os
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from ..errors import FlopsightError
 from ..script.frames import EVERY_FRAME, is_ours
@@ -16,20 +17,26 @@ EXIT_CODE = 3
 class TargetRaised(Exception):
     """The user's code raised; the cause is what it raised."""
 
-    def __init__(self, target: str, cause: BaseException) -> None:
-        super().__init__(f"{target} raised {type(cause).__name__}.")
+    def __init__(self, target: str, cause: BaseException, called_with: str = "") -> None:
+        said = " ".join(str(cause).split())
+        given = f" It was called with {called_with}." if called_with else ""
+        super().__init__(f"{target} raised {type(cause).__name__}{f': {said}' if said else ''}{_stop(said)}{given}")
         self.cause = cause
 
 
+def _stop(said: str) -> str:
+    return "" if said.endswith((".", "!", "?")) else "."
+
+
 @contextmanager
-def users_code(target: str) -> Iterator[None]:
-    """Tell what the user's code raises apart from what we raise."""
+def users_code(target: str, called_with: str = "") -> Iterator[None]:
+    """Tell what the user's code raises apart from what we raise; with the shapes of a call, where it is one."""
     try:
         yield
     except (FlopsightError, TargetRaised):
         raise
     except (Exception, SystemExit) as problem:
-        raise TargetRaised(target, problem) from problem
+        raise TargetRaised(target, problem, called_with) from problem
 
 
 def users_traceback(problem: BaseException) -> str:
@@ -41,11 +48,15 @@ def users_traceback(problem: BaseException) -> str:
 
 
 def _strip(page: traceback.TracebackException) -> None:
-    kept = [
-        frame for frame in page.stack if not (is_ours(frame.filename) or frame.filename.startswith("<frozen importlib"))
-    ]
+    """Leave out our frames and those inside installed libraries, where any other is left."""
+    others = [frame for frame in page.stack if not (is_ours(frame.filename) or frame.filename.startswith("<frozen"))]
+    kept = [frame for frame in others if not _is_installed(frame.filename)] or others[-1:]
     if kept:
         page.stack = traceback.StackSummary.from_list(kept)
     for linked in (page.__cause__, page.__context__):
         if linked is not None:
             _strip(linked)
+
+
+def _is_installed(filename: str) -> bool:
+    return any(part in ("site-packages", "dist-packages") for part in Path(filename).parts)

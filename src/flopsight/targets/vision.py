@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
+import re
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from ..errors import InputError, did_you_mean
@@ -9,7 +14,7 @@ from .address import Address
 from .blueprint import Blueprint, Call, Sizes
 from .changes import literal, typed_arguments
 from .packages import library, torchvision
-from .users import users_code
+from .users import TargetRaised, users_code
 
 
 def torchvision_blueprint(address: Address) -> Blueprint:
@@ -18,12 +23,13 @@ def torchvision_blueprint(address: Address) -> Blueprint:
 
     models = torchvision().models
     _check_known(address, models.list_models())
-    arguments = typed_arguments(address.shown, models.get_model_builder(address.name), address.changes)
-    # a segmentation model would download the weights of its backbone
-    backbone = {"weights_backbone": None} if "segmentation" in models.get_model_builder(address.name).__module__ else {}
+    builder = models.get_model_builder(address.name)
+    arguments = typed_arguments(address.shown, builder, address.changes)
+    # a detection or segmentation model would download the weights of its backbone
+    backbone = {"weights_backbone": None} if "weights_backbone" in inspect.signature(builder).parameters else {}
 
     def build() -> Any:
-        with users_code(address.text):
+        with _known_arguments(address, builder), users_code(address.text):
             return models.get_model(address.name, weights=None, **(backbone | arguments))
 
     size = _trained_size(models, address.name)
@@ -51,20 +57,28 @@ def timm_blueprint(address: Address) -> Blueprint:
     arguments = {name: literal(text) for name, text in address.changes.items()}
 
     def build() -> Any:
-        try:
-            with users_code(address.text):
-                return timm.create_model(address.name, pretrained=False, **arguments)
-        except Exception as problem:
-            cause = getattr(problem, "cause", problem)
-            if isinstance(cause, TypeError) and "unexpected keyword argument" in str(cause):
-                raise InputError(f"{address.shown} cannot be changed like this: {cause}.") from None
-            raise
+        with _known_arguments(address, timm.model_entrypoint(address.name)), users_code(address.text):
+            return timm.create_model(address.name, pretrained=False, **arguments)
 
     def inputs(model: Any, sizes: Sizes) -> Call:
         shape = (sizes.batch or 1, *_image(model, arguments))
         return Call((torch.randn(shape),), remark=_said(shape))
 
     return Blueprint(build, inputs)
+
+
+@contextmanager
+def _known_arguments(address: Address, builder: Callable[..., Any]) -> Iterator[None]:
+    """Answer an argument that the model's class does not have with the nearest it has."""
+    try:
+        yield
+    except TargetRaised as problem:
+        refused = re.search(r"(\w+)\.__init__\(\) got an unexpected keyword argument '(\w+)'", str(problem.cause))
+        if refused is None:
+            raise
+        kind = getattr(sys.modules[builder.__module__], refused[1], None)
+        known = inspect.signature(kind).parameters if kind is not None else ()
+        raise InputError(f"{address.shown} has no argument {refused[2]!r}.{did_you_mean(refused[2], known)}") from None
 
 
 def _image(model: Any, arguments: dict[str, Any]) -> tuple[int, int, int]:

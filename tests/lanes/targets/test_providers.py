@@ -6,6 +6,7 @@ import torch
 import flopsight
 from flopsight import cli
 from flopsight.errors import InputError
+from flopsight.targets import room
 from flopsight.targets.loading import load_target
 
 
@@ -68,19 +69,31 @@ def test_a_large_model_is_counted_on_meta_from_the_command_line(tmp_path):
     assert profile.macs == 128 * (32 * (4 * 4096 * 4096 + 3 * 4096 * 11008) + 4096 * 32000) + 32 * 2 * 128 * 128 * 4096
 
 
-def test_a_large_model_is_not_built_in_memory_unasked():
-    with pytest.raises(InputError, match="hf:llama has 6.7 G parameters.*Add --meta"):
+def test_a_model_larger_than_memory_is_refused(monkeypatch):
+    monkeypatch.setattr(room, "free_memory", lambda device="cpu": 10**10)
+
+    with pytest.raises(
+        InputError, match="hf:llama has 6.74 G parameters, 27.0 GB; this machine has 10.0 GB.*Add --meta"
+    ):
         load_target("hf:llama")
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("hf:lama", "transformers has no model type 'lama'. Did you mean 'llama'?"),
+        ("hf:lama", "there is no preset of that name. Did you mean 'llama'?"),
         ("hf:llama:hiden_size=3", "The configuration of llama has no 'hiden_size'. Did you mean 'hidden_size'?"),
         ("torchvision:resnet51", "torchvision has no model 'resnet51'. Did you mean"),
         ("timm:resnet5o", "timm has no model 'resnet5o'. Did you mean"),
-        ("hf:whisper", "hf:whisper comes without inputs"),
+        ("hf:llama:hidden_size=wide", "hidden_size of the configuration of llama is a whole number; 'wide' is not."),
+        ("hf:llama:hidden_size=33", "is refused by the configuration of llama"),
+        ("hf:gemma3:text_config.layers=3", "'layers'"),
+        ("timm:resnet50:num_clases=3", "timm:resnet50 has no argument 'num_clases'. Did you mean 'num_classes'?"),
+        (
+            "torchvision:resnet50:num_clases=3",
+            "torchvision:resnet50 has no argument 'num_clases'. Did you mean 'num_classes'?",
+        ),
+        ("diffusers:UNet2DModle", "diffusers has no model 'UNet2DModle'. Did you mean 'UNet2DModel'?"),
     ],
 )
 def test_a_wrong_name_is_answered_in_one_sentence(text, said):

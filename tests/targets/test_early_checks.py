@@ -1,0 +1,76 @@
+"""Mistakes that are told before torch is imported, in a fresh interpreter."""
+
+import subprocess
+import sys
+
+import pytest
+
+NET = """
+import torch
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(self, width: int, depth: int = 2):
+        super().__init__()
+
+def model():
+    return Net(3)
+"""
+ASK = """
+import sys
+from flopsight import cli
+code = cli.main(sys.argv[1:])
+print(code, "torch" in sys.modules)
+"""
+
+
+@pytest.fixture
+def ask(tmp_path):
+    (tmp_path / "net.py").write_text(NET)
+
+    def ask(*words):
+        done = subprocess.run([sys.executable, "-c", ASK, *words], cwd=tmp_path, capture_output=True, text=True)
+        return done.stdout.strip(), done.stderr.strip()
+
+    return ask
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("profile", "nt.py:Net"), "flopsight: There is no file nt.py. Did you mean 'net.py'?"),
+        (("profile", "net.py:Nett"), "flopsight: net.py has no 'Nett'. Did you mean 'Net'?"),
+        (("profile", "net.py:Net:widht=3"), "flopsight: net.py:Net has no argument 'widht'. Did you mean 'width'?"),
+        (("profile", "net.py:Net:width=a"), "flopsight: width of net.py:Net is a whole number; 'a' is not."),
+        (("profile", "net:Nett"), "flopsight: net has no 'Nett'. Did you mean 'Net'?"),
+        (("profile", "absent.module:Net"), "flopsight: There is no module 'absent' to import absent.module from."),
+        (("profile", "zoo:resnet81"), "flopsight: There is no embedded model 'resnet81'"),
+        (("profile", "net.py:model", "-i", "8x"), "flopsight: '8x' is not an input."),
+        (("profile", "net.py:model", "--dtype", "bf61"), "flopsight: There is no dtype 'bf61'. Did you mean 'bf16'?"),
+        (("profile", "net.py:model", "-f", "tabel"), "tabel"),
+        (("profile", "net.py:model", "--metta"), "flopsight: No such option: --metta"),
+        (("profile", "net.py:Net", "a.yaml"), "flopsight: 'a.yaml' is one word too many: a model is named by a single"),
+    ],
+)
+def test_a_mistake_is_told_before_torch_is_imported(ask, words, said):
+    out, err = ask(*words)
+
+    assert out == "2 False", err
+    assert said in err
+    assert err.count("\n") == 0
+
+
+def test_a_class_that_needs_arguments_is_answered_with_how_to_give_them(ask):
+    out, err = ask("profile", "net.py:Net")
+
+    assert out == "2 False", err
+    assert err == (
+        "flopsight: net.py:Net needs width. Give it after a second colon, net.py:Net:width=..., "
+        "or name a function without arguments that returns the model."
+    )
+
+
+def test_the_check_for_torch_can_fail(ask):
+    out, _ = ask("profile", "net.py:model", "-i", "1x8")
+
+    assert out.endswith("True")
