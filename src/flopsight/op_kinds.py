@@ -23,8 +23,8 @@ def out_of_place(op: str) -> str:
 
 NO_WORK = aten("""
     alias _unsafe_view detach detach_ lift lift_fresh empty empty_like empty_strided empty_permuted new_empty
-    new_empty_strided set_ resize_ _reshape_alias sym_size sym_stride sym_numel sym_storage_offset sym_is_contiguous
-    size stride storage_offset numel dim is_same_size is_pinned is_contiguous
+    new_empty_strided set_ resize_ shallow_copy_data_ _reshape_alias sym_size sym_stride sym_numel sym_storage_offset
+    sym_is_contiguous size stride storage_offset numel dim is_same_size is_pinned is_contiguous
     requires_grad_ retain_grad record_stream _has_compatible_shallow_copy_type _version
     _assert_async _assert_scalar _local_scalar_dense _fused_sdp_choice _nested_get_values _nested_get_offsets
     is_coalesced _nnz _indices _values crow_indices col_indices values indices _dimI _dimV sparse_dim dense_dim

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import prod
@@ -17,7 +18,7 @@ KINDS = ("pointwise", "reduction", "view", "copy", "random", "matrix", "other")
 
 ITEM_SIZES = {
     "bool": 1, "uint8": 1, "int8": 1, "int16": 2, "uint16": 2, "int32": 4, "uint32": 4, "int64": 8, "uint64": 8,
-    "float16": 2, "bfloat16": 2, "float32": 4, "float64": 8, "complex32": 4, "complex64": 8, "complex128": 16,
+    "float16": 2, "bfloat16": 2, "float32": 4, "float64": 8, "complex32": 4, "bcomplex32": 4, "complex64": 8, "complex128": 16,
     "quint8": 1, "qint8": 1, "qint32": 4,
     "float8_e4m3fn": 1, "float8_e5m2": 1, "float8_e4m3fnuz": 1, "float8_e5m2fnuz": 1, "float8_e8m0fnu": 1,
     "float4_e2m1fn_x2": 1, "quint4x2": 1, "quint2x4": 1, "bits8": 1, "bits4x2": 1, "bits2x4": 1, "bits1x8": 1,
@@ -25,6 +26,12 @@ ITEM_SIZES = {
 }  # fmt: skip
 BITS = tuple(f"{sign}int{width}" for sign in ("", "u") for width in range(1, 8))
 ITEM_SIZES |= dict.fromkeys(BITS, 1)
+
+
+def _named_size(dtype: str) -> int:
+    """Bytes of an element of a type that is newer than the table: the first number in its name is its bits."""
+    bits = re.search(r"\d+", dtype)
+    return max(1, int(bits[0]) // 8) if bits else 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +51,7 @@ class TensorMeta:
     @property
     def itemsize(self) -> int:
         """Bytes of one element."""
-        return ITEM_SIZES[self.dtype]
+        return ITEM_SIZES.get(self.dtype) or _named_size(self.dtype)
 
     @property
     def nbytes(self) -> int:
@@ -56,7 +63,7 @@ class TensorMeta:
     @property
     def is_complex(self) -> bool:
         """Whether an element is a pair of reals."""
-        return self.dtype.startswith("complex")
+        return "complex" in self.dtype
 
     @property
     def is_real_number(self) -> bool:

@@ -1,8 +1,10 @@
 """Records of real calls, and handmade ones whose argument names torch's schema vouches for."""
 
 import torch
+from releases import absent_here
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from flopsight.capture.hooks import internals
 from flopsight.formulas import price
 from flopsight.records import OpRecord, TensorMeta
 
@@ -27,9 +29,9 @@ def kind(func):
         return "view"
     if name in COPIES:
         return "copy"
-    if torch.Tag.pointwise in func.tags:
+    if internals.is_pointwise(func):
         return "pointwise"
-    return "reduction" if torch.Tag.reduction in func.tags else "other"
+    return "reduction" if internals.is_reduction(func) else "other"
 
 
 def bound(func, args, kwargs):
@@ -107,8 +109,14 @@ def call(run, op):
 
 
 def handmade(op, *outputs, overload="default", facts=None, **given):
-    """A record of a call that cannot run here; torch's schema must know every argument and lack none."""
+    """A record of a call that cannot run here; torch's schema must know every argument and lack none.
+
+    Where this torch is too old or too new for the op, another release vouches for it.
+    """
     namespace, name = op.split(".")
+    if op in absent_here():
+        metas = {name: tensor(value) if _could_be_shape(value) else value for name, value in given.items()}
+        return OpRecord(op, overload, metas, tuple(map(tensor, outputs)), "other", facts or {})
     schema = getattr(getattr(getattr(torch.ops, namespace), name), overload)._schema
     arguments = [argument for argument in schema.arguments if not argument.is_out]
     unknown = set(given) - {argument.name for argument in arguments}
@@ -124,6 +132,11 @@ def handmade(op, *outputs, overload="default", facts=None, **given):
 def _is_shape(value, name, arguments):
     (argument,) = [a for a in arguments if a.name == name]
     return str(argument.type) in {"Tensor", "Optional[Tensor]"} and not isinstance(value, TensorMeta)
+
+
+def _could_be_shape(value):
+    """Without a schema: sizes are positive, recipes and windows are not."""
+    return isinstance(value, tuple) and all(isinstance(size, int) and size > 0 for size in value)
 
 
 def tensor(shape, dtype="float32"):

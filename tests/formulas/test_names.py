@@ -4,31 +4,21 @@ import pytest
 import torch
 import torch.distributed
 import torch.distributed.fsdp  # registers its ops
-import torch.nn.attention.varlen  # noqa: F401, registers its ops
 from formulas.calls import meta
+from releases import absent_here, load_varlen
 
+from flopsight.capture.count.opinfo import kind_of
 from flopsight.formulas import FORMULAS, find, known
 from flopsight.records import OpRecord, TensorMeta
 
-NEWER = {
-    "aten._flash_attention_forward_no_dropout_inplace",
-    "aten._foreach_clone",
-    "aten._foreach_mm",
-    "aten._philox_key_fold_in",
-    "aten._philox_key_split",
-    "aten._philox_normal",
-    "aten._philox_uniform",
-    "aten._upsample_lanczos2d_aa",
-    "aten._upsample_lanczos2d_aa_backward",
-    "_c10d_functional.batch_p2p_ops",
-    "_c10d_functional.irecv",
-    "_c10d_functional.isend",
-    "c10d.check_for_nan",
-    "torch_attn._varlen_attn_out",
-}
-"""Names that the oldest torch we support does not have."""
+load_varlen()
 
-EXPANDED = {"_native_multi_head_attention", "_transformer_encoder_layer_fwd", "_triton_multi_head_attention"}
+EXPANDED = {
+    "_native_multi_head_attention",
+    "_transformer_encoder_layer_fwd",
+    "_triton_multi_head_attention",
+    "_triton_scaled_dot_attention",
+}
 """Ops whose kernels are written in other ops, or are out of use; a formula would hide what runs inside."""
 
 
@@ -47,7 +37,7 @@ def test_every_name_is_an_op_of_torch():
         and f"{name}_" not in there
     }
 
-    assert missing <= NEWER
+    assert missing <= absent_here()
 
 
 def test_every_overload_named_is_one_of_torch():
@@ -61,11 +51,9 @@ def answered(name):
     """Whether an op has a formula, a kind that says its cost, or parts of its own into which it falls."""
     op, _, overload = name.partition("::")[2].partition(".")
     func = getattr(getattr(torch.ops.aten, op), overload or "default")
-    telling = {torch.Tag.pointwise, torch.Tag.reduction, torch.Tag.nondeterministic_seeded}
     return (
         known(f"aten.{op}")
-        or func.is_view
-        or bool(telling & set(func.tags))
+        or kind_of(func, f"aten.{op}") not in ("matrix", "other")
         or torch._C._dispatch_has_kernel_for_dispatch_key(name, "CompositeImplicitAutograd")
     )
 
@@ -141,6 +129,13 @@ def test_every_dtype_of_torch_has_a_size():
     assert {str(d): d.itemsize for d in dtypes} == {
         str(d): TensorMeta((1,), dtype=str(d).removeprefix("torch.")).nbytes for d in dtypes
     }
+
+
+def test_a_dtype_newer_than_the_table_is_as_large_as_its_name_says():
+    names = ("float6_e2m3fn", "float8_e9m9", "float24", "bcomplex64", "nameless")
+
+    assert [TensorMeta((1,), dtype=name).nbytes for name in names] == [1, 1, 3, 8, 1]
+    assert TensorMeta((1,), dtype="bcomplex32").is_complex
 
 
 def test_nothing_is_known_by_accident():

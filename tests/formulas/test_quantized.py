@@ -81,6 +81,8 @@ SCALES = {"scale_a": (tensor((1,)),), "recipe_a": (0,), "swizzle_a": (0,), "scal
                   scale_b=(1,), bias=(8,)), 3 * 16 * 8, 24),
         (handmade("aten._scaled_mm_v2", (3, 8), self=tensor((3, 16), FP8), mat2=tensor((16, 8), FP8), **SCALES, bias=None,
                   out_dtype=None), 3 * 16 * 8, 0),
+        (handmade("aten._scaled_addmm", (3, 8), self=(3, 8), mat1=tensor((3, 16), FP8), mat2=tensor((16, 8), FP8),
+                  **SCALES), 3 * 16 * 8, 24),
         (handmade("aten._scaled_mm", (3, 8), self=tensor((3, 16), FP4), mat2=tensor((16, 8), FP4), scale_a=(1,),
                   scale_b=(1,)), 3 * 32 * 8, 0),
         (handmade("aten._scaled_grouped_mm", (6, 8), self=tensor((6, 16), FP8), mat2=tensor((2, 16, 8), FP8),

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from formulas.calls import call, calls, cost
+from formulas.calls import call, calls, cost, handmade
 
 F64 = torch.float64
 
@@ -66,3 +66,15 @@ def test_factorisations_and_solvers(run, op, flops):
     made = cost(call(run, op))
 
     assert (made.macs, made.flops) == (0, round(flops))
+
+
+def test_a_polar_decomposition_is_a_singular_value_decomposition_and_two_products():
+    made = cost(handmade("aten.linalg_polar", (9, 6), (6, 6), A=(9, 6)))
+
+    assert (made.macs, made.flops) == (0, 14 * 9 * 36 + 8 * 216 + 2 * 9 * 36 + 2 * 216)
+
+
+def test_a_square_root_is_the_eigenvectors_and_their_product():
+    made = cost(handmade("aten.linalg_matrix_sqrth", (2, 6, 6), self=(2, 6, 6)))
+
+    assert (made.macs, made.flops) == (0, 2 * (9 + 2) * 216)

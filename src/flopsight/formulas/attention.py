@@ -141,7 +141,7 @@ def _backward(call: OpRecord, scores: Scores) -> Cost:
     _scaled_dot_product_efficient_attention _scaled_dot_product_cudnn_attention
     _scaled_dot_product_fused_attention_overrideable
     _flash_attention_forward _flash_attention_forward_no_dropout_inplace _efficient_attention_forward
-    _cudnn_attention_forward
+    _cudnn_attention_forward _cudnn_attention_forward_no_dropout_inplace
     """),
     *named("torch_attn", "_varlen_attn _varlen_attn_out"),
 )

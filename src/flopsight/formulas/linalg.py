@@ -182,6 +182,20 @@ def pinv(call: OpRecord) -> Cost:
     return batched(matrix(call), 14 * m * k**2 + 8 * k**3 + 2 * rows * columns * k)
 
 
+@formula("aten.linalg_polar")
+def polar(call: OpRecord) -> Cost:
+    """A singular value decomposition and two products of its parts: the rotation and the stretch."""
+    rows, columns, k = sizes(matrix(call).shape)
+    m = max(rows, columns)
+    return batched(matrix(call), 14 * m * k**2 + 8 * k**3 + 2 * rows * columns * k + 2 * columns**2 * k)
+
+
+@formula("aten.linalg_matrix_sqrth")
+def matrix_sqrth(call: OpRecord) -> Cost:
+    """The eigenvectors of a Hermitian matrix, 9 n^3, and their product, 2 n^3."""
+    return batched(matrix(call), 11 * matrix(call).shape[-1] ** 3)
+
+
 @formula(*aten("linalg_matrix_exp matrix_exp"))
 def matrix_exp(call: OpRecord) -> Cost:
     """Five products, a Taylor polynomial of degree 18; squarings depend on the matrix's norm and are left out."""

@@ -194,6 +194,13 @@ def scaled_mm(call: OpRecord) -> Cost:
     return products(call, m * n * k * numbers_per_element(call.tensor("self")), added(call))
 
 
+@formula("aten._scaled_addmm")
+def scaled_addmm(call: OpRecord) -> Cost:
+    """The same with a matrix added to it."""
+    (m, k), n = call.shape("mat1"), call.shape("mat2")[-1]
+    return products(call, m * n * k * numbers_per_element(call.tensor("mat1")), call.output.numel)
+
+
 @formula("aten.bilinear")
 def bilinear(call: OpRecord) -> Cost:
     """The first input times the weight, then times the second input, each output feature by itself and added to 0."""

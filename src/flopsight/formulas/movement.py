@@ -65,7 +65,7 @@ def moved(call: OpRecord) -> Cost:
     _new_zeros_with_same_feature_meta range linspace logspace
     tril_indices triu_indices _dim_arange
     rand randn randint randperm rand_like randn_like randint_like bernoulli_ cauchy exponential geometric log_normal
-    normal_ random_ uniform _philox_normal _philox_uniform _fill_mem_eff_dropout_mask_ _cudnn_init_dropout_state
+    normal_ random_ uniform _philox_normal _philox_uniform _philox_randint _fill_mem_eff_dropout_mask_ _cudnn_init_dropout_state
     """),
 )
 def written(call: OpRecord) -> Cost:

@@ -98,7 +98,8 @@ class Counter(TorchDispatchMode):
         try:
             if not internals.bring_to_top(self):
                 self.tape.doubt(TAKEN_OFF)
-            super().__exit__(*problem)  # type: ignore[no-untyped-call]
+            with internals.modes_held():
+                super().__exit__(*problem)  # type: ignore[no-untyped-call]
         finally:
             self._depth -= 1
             if not self._depth:

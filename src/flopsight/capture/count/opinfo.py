@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from ...op_kinds import listed_kind, multiplies_matrices
+from ..hooks import internals
 from ..model.tensors import stored_bytes
 
 
@@ -67,9 +68,9 @@ def kind_of(func: Any, name: str) -> str:
     listed = listed_kind(name)
     if listed is not None:
         return listed
-    if torch.Tag.pointwise in func.tags:
+    if internals.is_pointwise(func):
         return "pointwise"
-    if torch.Tag.reduction in func.tags:
+    if internals.is_reduction(func):
         return "reduction"
     if torch.Tag.nondeterministic_seeded in func.tags and "dropout" not in name and "attention" not in name:
         return "random"
@@ -155,7 +156,8 @@ FACTS |= dict.fromkeys(
     (
         "aten._flash_attention_forward", "aten._flash_attention_backward", "aten._efficient_attention_forward",
         "aten._efficient_attention_backward", "aten._cudnn_attention_forward", "aten._cudnn_attention_backward",
-        "aten._flash_attention_forward_no_dropout_inplace", "torch_attn._varlen_attn", "torch_attn._varlen_attn_backward",
+        "aten._flash_attention_forward_no_dropout_inplace", "aten._cudnn_attention_forward_no_dropout_inplace",
+        "torch_attn._varlen_attn", "torch_attn._varlen_attn_backward",
     ),
     _segments,
 )  # fmt: skip

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import gc
+import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from types import MethodType
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch._C._autograd import DeviceType
@@ -27,6 +28,8 @@ from .shared import Shared
 
 __all__ = ["DeviceType", "FakeTensor"]
 
+Value = TypeVar("Value")
+
 graph_task: Callable[[], int] = torch._C._current_graph_task_id
 """The running backward's number, -1 outside backward."""
 sequence_number: Callable[[], int] = torch._C._autograd._get_sequence_nr
@@ -35,11 +38,15 @@ current_node: Callable[[], Any] = torch._C._current_autograd_node
 """The autograd node that backward is running, or None."""
 dispatch_depth: Callable[[], int] = torch._C._len_torch_dispatch_stack
 """How many dispatch modes are on this thread."""
-without_modes = _disable_current_modes
-"""A context in which no dispatch mode sees anything."""
 without_functions = torch._C.DisableTorchFunction
 """A context in which no function mode sees anything."""
 is_wrapper_subclass: Callable[[object], bool] = is_traceable_wrapper_subclass
+
+TORCH = tuple(int(number) for number in re.findall(r"\d+", torch.__version__)[:2])
+"""The release of this torch: (2, 13)."""
+
+ATTENTION_ADDS_A_BATCH = TORCH >= (2, 14)
+"""Whether scaled_dot_product_attention takes three dimensions as a batch of one, where older ones run single products."""
 
 attention_choice: Callable[..., int] = torch._fused_sdp_choice
 """Which kernel scaled_dot_product_attention would run on these tensors, as a number."""
@@ -59,6 +66,27 @@ NO_SEQUENCE = 1 << 62
 """AccumulateGrad nodes carry a number above every real one."""
 
 
+@contextmanager
+def modes_held() -> Iterator[None]:
+    """Keep every dispatch mode of this thread alive while some are popped.
+
+    Up to 2.10 torch frees a mode before it returns it from the stack, if nothing but the stack refers to it: whoever
+    uses it afterwards crashes the interpreter. A mode that is left out of order is such a one. To go with 2.10.
+    """
+    held = [torch._C._get_dispatch_stack_at(i) for i in range(dispatch_depth())]
+    try:
+        yield
+    finally:
+        held.clear()
+
+
+@contextmanager
+def without_modes() -> Iterator[None]:
+    """A context in which no dispatch mode sees anything."""
+    with modes_held(), _disable_current_modes():
+        yield
+
+
 def bring_to_top(mode: TorchDispatchMode) -> bool:
     """Let a mode be the one that leaves next, wherever others left it; False where somebody has taken it off.
 
@@ -67,10 +95,11 @@ def bring_to_top(mode: TorchDispatchMode) -> bool:
     if _get_current_dispatch_mode() is mode:
         return True
     above: list[TorchDispatchMode] = []
-    while dispatch_depth():
-        above.append(_pop_mode())
-        if above[-1] is mode:
-            break
+    with modes_held():
+        while dispatch_depth():
+            above.append(_pop_mode())
+            if above[-1] is mode:
+                break
     found = bool(above) and above[-1] is mode
     for other in reversed(above[:-1] if found else above):
         _push_mode(other)
@@ -274,6 +303,38 @@ def kernel(func: Any, *keys: str) -> Callable[..., Any] | None:
 def bypasses_call(wrapper: Any) -> bool:
     """Whether a wrapper of torch.compile runs its module by the `__call__` that it kept when it was made."""
     return isinstance(getattr(wrapper.forward, "_torchdynamo_orig_callable", None), MethodType)
+
+
+_REDUCTION_TAG = getattr(torch.Tag, "reduction", None)  # since 2.10; older ones go by the names below
+_REDUCTIONS = frozenset(
+    f"aten::{name}"
+    for name in (
+        "all", "amax", "amin", "aminmax", "any", "argmax", "argmin", "count_nonzero", "linalg_vector_norm", "logsumexp",
+        "max", "mean", "min", "nansum", "norm", "prod", "std", "std_mean", "sum", "var", "var_mean",
+    )
+)  # fmt: skip
+_POINTWISE = frozenset(("aten::ldexp", "aten::leaky_relu"))  # tagged since 2.10
+
+
+def is_pointwise(func: Any) -> bool:
+    """Whether each element of the op's result comes from one element of every operand."""
+    return torch.Tag.pointwise in func.tags or func._schema.name in _POINTWISE
+
+
+def is_reduction(func: Any) -> bool:
+    """Whether the op makes few elements of many: a sum, a mean, a maximum."""
+    return func._schema.name in _REDUCTIONS if _REDUCTION_TAG is None else _REDUCTION_TAG in func.tags
+
+
+def by_op(named: Mapping[str, Value]) -> dict[Any, Value]:
+    """The same table by op instead of by name (`aten.mm.default`), without the ops that this torch does not have."""
+    found = {}
+    for name, value in named.items():
+        namespace, packet, overload = name.split(".")
+        op = getattr(getattr(getattr(torch.ops, namespace), packet, None), overload, None)
+        if op is not None:
+            found[op] = value
+    return found
 
 
 def is_composite(func: Any) -> bool:

@@ -46,6 +46,11 @@ def _attention(
     query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, dropout_p: float = 0.0,
     is_causal: bool = False, *, scale: float | None = None, enable_gqa: bool = False,
 ) -> Tensor:  # fmt: skip
+    if internals.ATTENTION_ADDS_A_BATCH and query.dim() == key.dim() == value.dim() == 3:
+        while attn_mask is not None and attn_mask.dim() < 4:
+            attn_mask = attn_mask.unsqueeze(0)
+        batch = (tensor.unsqueeze(0) for tensor in (query, key, value))
+        return _attention(*batch, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa).squeeze(0)
     target = _target()
     path = MATH  # what torch does with meta tensors
     if target is not None:
@@ -83,7 +88,8 @@ def attention_path(
     target: str, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout: float, causal: bool, gqa: bool
 ) -> int:
     """Which kernel the target device would choose: torch is asked, with small tensors that stand for the large ones."""
-    if any(tensor.dim() != 4 for tensor in (query, key, value)):
+    ranks = {tensor.dim() for tensor in (query, key, value)}
+    if ranks != {4} and not (ranks == {3} and internals.ATTENTION_ADDS_A_BATCH):
         return MATH
     if target == "meta":
         return _on_some_accelerator(query, key, value, mask)
@@ -128,7 +134,9 @@ def _on_some_accelerator(query: Tensor, key: Tensor, value: Tensor, mask: Tensor
     same_width = query.shape[-1] == key.shape[-1] == value.shape[-1]
     if query.dtype in (torch.float16, torch.bfloat16) and mask is None and same_width and query.shape[-1] <= 256:
         return FLASH
-    return EFFICIENT if query.shape[1] == key.shape[1] == value.shape[1] and query.dtype is not torch.float64 else MATH
+    return (
+        EFFICIENT if query.shape[-3] == key.shape[-3] == value.shape[-3] and query.dtype is not torch.float64 else MATH
+    )
 
 
 def _added(mask: Tensor, dtype: torch.dtype) -> Tensor:

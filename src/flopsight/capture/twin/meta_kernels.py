@@ -116,24 +116,26 @@ def cudnn_rnn_backward(data: Tensor, weight: list[Tensor], *rest: Any) -> tuple[
     return *fresh, [torch.empty_like(one) for one in weight] if mask[3] else []
 
 
-KERNELS: dict[Any, Callable[..., Any]] = {
-    aten.convolution.default: convolution,
-    aten.convolution_backward.default: convolution_backward,
-    aten.native_layer_norm_backward.default: layer_norm_backward,
-    aten._softmax_backward_data.default: softmax_backward,
-    aten._log_softmax_backward_data.default: softmax_backward,
-    aten.elu_backward.default: like_a_product,
-    aten.hardsigmoid_backward.default: like_a_product,
-    aten.hardswish_backward.default: like_a_product,
-    aten.hardtanh_backward.default: like_a_product,
-    aten.softplus_backward.default: like_a_product,
-    aten.log_sigmoid_backward.default: like_the_gradient,
-    aten.glu_backward.default: in_plain_order,
-    aten.huber_loss_backward.default: in_plain_order,
-    aten.mse_loss_backward.default: in_plain_order,
-    aten.smooth_l1_loss_backward.default: in_plain_order,
-    aten._grouped_mm.default: grouped_mm,
-    aten._ctc_loss_backward.Tensor: ctc_loss_backward,
-    aten.mkldnn_rnn_layer_backward.default: mkldnn_rnn_layer_backward,
-    aten._cudnn_rnn_backward.default: cudnn_rnn_backward,
-}
+KERNELS: dict[Any, Callable[..., Any]] = internals.by_op(
+    {
+        "aten.convolution.default": convolution,
+        "aten.convolution_backward.default": convolution_backward,
+        "aten.native_layer_norm_backward.default": layer_norm_backward,
+        "aten._softmax_backward_data.default": softmax_backward,
+        "aten._log_softmax_backward_data.default": softmax_backward,
+        "aten.elu_backward.default": like_a_product,
+        "aten.hardsigmoid_backward.default": like_a_product,
+        "aten.hardswish_backward.default": like_a_product,
+        "aten.hardtanh_backward.default": like_a_product,
+        "aten.softplus_backward.default": like_a_product,
+        "aten.log_sigmoid_backward.default": like_the_gradient,
+        "aten.glu_backward.default": in_plain_order,
+        "aten.huber_loss_backward.default": in_plain_order,
+        "aten.mse_loss_backward.default": in_plain_order,
+        "aten.smooth_l1_loss_backward.default": in_plain_order,
+        "aten._grouped_mm.default": grouped_mm,
+        "aten._ctc_loss_backward.Tensor": ctc_loss_backward,
+        "aten.mkldnn_rnn_layer_backward.default": mkldnn_rnn_layer_backward,
+        "aten._cudnn_rnn_backward.default": cudnn_rnn_backward,
+    }
+)

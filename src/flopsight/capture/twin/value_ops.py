@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from ..hooks import internals
 from .known_values import Unknowable, contents_of, known, value_of
 
 Tensor = torch.Tensor
@@ -71,25 +72,27 @@ def ctc_loss(_func: Any, args: Any, _kwargs: Any, _assume: Assume) -> tuple[Tens
     return torch.empty(batch, **options), torch.empty(batch, steps, 2 * longest + 1, **options)
 
 
-INSTEAD: dict[Any, Callable[[Any, Any, Any, Assume], Any]] = {
-    aten._local_scalar_dense.default: scalar,
-    aten.item.default: scalar,  # what arrives in inference mode, where torch takes fewer ops apart
-    aten.is_nonzero.default: scalar,
-    aten.equal.default: scalar,
-    aten.nonzero.default: shaped_by_values,
-    aten.nonzero_numpy.default: shaped_by_values,
-    aten.where.default: shaped_by_values,
-    aten.argwhere.default: shaped_by_values,
-    aten._unique2.default: shaped_by_values,
-    aten.unique_dim.default: shaped_by_values,
-    aten.unique_consecutive.default: shaped_by_values,
-    aten.repeat_interleave.Tensor: shaped_by_values,
-    aten.bincount.default: shaped_by_values,
-    aten.masked_select.default: masked_select,
-    aten.index.Tensor: picked,
-    aten._pack_padded_sequence.default: packed,
-    aten._ctc_loss.Tensor: ctc_loss,
-}
+INSTEAD: dict[Any, Callable[[Any, Any, Any, Assume], Any]] = internals.by_op(
+    {
+        "aten._local_scalar_dense.default": scalar,
+        "aten.item.default": scalar,  # what arrives in inference mode, where torch takes fewer ops apart
+        "aten.is_nonzero.default": scalar,
+        "aten.equal.default": scalar,
+        "aten.nonzero.default": shaped_by_values,
+        "aten.nonzero_numpy.default": shaped_by_values,
+        "aten.where.default": shaped_by_values,
+        "aten.argwhere.default": shaped_by_values,
+        "aten._unique2.default": shaped_by_values,
+        "aten.unique_dim.default": shaped_by_values,
+        "aten.unique_consecutive.default": shaped_by_values,
+        "aten.repeat_interleave.Tensor": shaped_by_values,
+        "aten.bincount.default": shaped_by_values,
+        "aten.masked_select.default": masked_select,
+        "aten.index.Tensor": picked,
+        "aten._pack_padded_sequence.default": packed,
+        "aten._ctc_loss.Tensor": ctc_loss,
+    }
+)
 """What is done in place of an op's meta kernel."""
 
 
@@ -144,18 +147,20 @@ def finite(func: Any, args: Any, _kwargs: Any, output: Any, assume: Assume) -> N
     known(output, answer)
 
 
-AFTER: dict[Any, Callable[[Any, Any, Any, Any, Assume], None]] = {
-    aten.topk.default: chosen,
-    aten.argmax.default: chosen,
-    aten.max.dim: chosen,
-    aten.rand.default: drawn,
-    aten.isnan.default: finite,
-    aten.isinf.default: finite,
-    aten.eq.Tensor: finite,
-    aten.ne.Tensor: finite,
-    aten.eq.Scalar: finite,
-    aten.ne.Scalar: finite,
-}
+AFTER: dict[Any, Callable[[Any, Any, Any, Any, Assume], None]] = internals.by_op(
+    {
+        "aten.topk.default": chosen,
+        "aten.argmax.default": chosen,
+        "aten.max.dim": chosen,
+        "aten.rand.default": drawn,
+        "aten.isnan.default": finite,
+        "aten.isinf.default": finite,
+        "aten.eq.Tensor": finite,
+        "aten.ne.Tensor": finite,
+        "aten.eq.Scalar": finite,
+        "aten.ne.Scalar": finite,
+    }
+)
 """What becomes known after an op though its operands are not."""
 
 
