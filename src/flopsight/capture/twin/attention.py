@@ -49,8 +49,9 @@ def _attention(
     if internals.ATTENTION_ADDS_A_BATCH and query.dim() == key.dim() == value.dim() == 3:
         while attn_mask is not None and attn_mask.dim() < 4:
             attn_mask = attn_mask.unsqueeze(0)
-        batch = (tensor.unsqueeze(0) for tensor in (query, key, value))
-        return _attention(*batch, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa).squeeze(0)
+        options: dict[str, Any] = {"scale": scale, "enable_gqa": enable_gqa}
+        query, key, value = (tensor.unsqueeze(0) for tensor in (query, key, value))
+        return _attention(query, key, value, attn_mask, dropout_p, is_causal, **options).squeeze(0)
     target = _target()
     path = MATH  # what torch does with meta tensors
     if target is not None:
