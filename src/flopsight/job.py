@@ -13,7 +13,7 @@ from typing import Any
 from .caveats import Caveat, Note
 from .costs import Cost
 from .errors import InputError, did_you_mean
-from .node import build_up
+from .node import MOST_LETTERS, build_up
 from .tree import Node, Profile
 from .world import Whole
 
@@ -165,6 +165,21 @@ class Job:
         from .store import save
 
         return save(self, Path(path))
+
+    @property
+    def one_line(self) -> str:
+        """How many ranks arrived, and what they ran."""
+        what = next(iter(self.ranks.values())).root.kind if self.ranks else "nothing"
+        return f"{len(self.ranks)} of {self.size} ranks, {what}"
+
+    def __repr__(self) -> str:
+        return f"<Job of {self.one_line}>"[:MOST_LETTERS]
+
+    def _repr_mimebundle_(self, **_wanted: Any) -> dict[str, str]:
+        """What a notebook shows: a line that opens to a table."""
+        from .render.notebook import job_html
+
+        return {"text/plain": repr(self), "text/html": job_html(self)}
 
     def __str__(self) -> str:
         """The ranks side by side, and the module tree."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, overload
 
+from . import units
 from .comm import CommRow
 from .costs import NO_WORK, Cost, OpRow, Phases
 from .records import Parameter, Shape
@@ -47,6 +48,10 @@ class of_subtree(Generic[Value]):  # noqa: N801
             each.__dict__[name] = self._compute(each)
         found: Value = node.__dict__[name]
         return found
+
+
+MOST_LETTERS = 300
+"""How long the `repr` of a value may be: a prompt shows it whole."""
 
 
 @dataclass(frozen=True)
@@ -93,6 +98,22 @@ class Node:
     def home(self) -> Profile | None:
         """The profile that the node is part of: `limit` and `bound` ask it for its device."""
         return self.home_cell[0] if self.home_cell else None
+
+    def __repr__(self) -> str:
+        return f"<Node {self.one_line[:MOST_LETTERS]}>"
+
+    @property
+    def one_line(self) -> str:
+        """The module in one line: its name, its class and its largest figures."""
+        parts = [f"{units.si(self.params)} params", f"{units.si(self.macs)} MACs", f"{units.si(self.flops)} FLOPs"]
+        parts += [units.seconds(self.latency)] if self.latency else []
+        return f"{self.path or 'the model'}: {self.kind}, {', '.join(parts)}"
+
+    def _repr_mimebundle_(self, **_wanted: Any) -> dict[str, str]:
+        """What a notebook shows: a line that opens to a table."""
+        from .render.notebook import node_html
+
+        return {"text/plain": repr(self), "text/html": node_html(self)}
 
     @of_subtree
     def total(self) -> Phases:
@@ -247,10 +268,6 @@ class Node:
 
     def __hash__(self) -> int:
         return hash((self.path, self.kind, self.own, len(self.children)))
-
-    def __repr__(self) -> str:
-        figures = f"{self.params:,} params, {self.macs:,} MACs, {self.flops:,} FLOPs"
-        return f"<Node {self.path!r}: {self.kind}, {figures}, {len(self.children)} children>"
 
 
 def _own_fields(node: Node) -> list[Any]:

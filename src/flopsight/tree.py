@@ -8,12 +8,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from . import units
 from .ceilings import Ceilings
 from .comm import CommRow, merged
 from .costs import FREE, Cost, OpRow, Phases
 from .coverage import NOTHING_RAN, Coverage, UnknownOp
 from .errors import InputError, did_you_mean
-from .node import Node
+from .node import MOST_LETTERS, Node
 from .records import OUTSIDE, Span
 from .timings import NOT_TIMED, Stat, Timing
 from .world import ALONE, Whole, World
@@ -302,6 +303,26 @@ class Profile:
         from .store import save
 
         return save(self, Path(path))
+
+    @property
+    def one_line(self) -> str:
+        """The profile's largest figures in one line."""
+        root = self.root
+        parts = [f"{units.si(root.params)} params", f"{units.si(root.macs)} MACs", f"{units.si(root.flops)} FLOPs"]
+        parts += [f"{units.si(root.backward.flops)} FLOPs backward"] if self.trained else []
+        parts += [f"{units.seconds(self.latency)} forward"] if self.latency else []
+        parts += [f"peak {units.size(self.peak_bytes)}"] if self.peak_bytes else []
+        parts += [f"{self.coverage.unknown_calls} op calls unknown"] if self.coverage.unknown else []
+        return ", ".join(parts)
+
+    def __repr__(self) -> str:
+        return f"<Profile of {self.root.kind}: {self.one_line}>"[:MOST_LETTERS]
+
+    def _repr_mimebundle_(self, **_wanted: Any) -> dict[str, str]:
+        """What a notebook shows: a line that opens to a table."""
+        from .render.notebook import profile_html
+
+        return {"text/plain": repr(self), "text/html": profile_html(self)}
 
     def __str__(self) -> str:
         """The module tree as text."""

@@ -10,7 +10,7 @@ SURFACE = {
         "TARGET", "--input", "--train", "--optimizer", "--device", "--dtype", "--meta", "--strict", "--repeats", "--warmup", "--time-budget",
         "--output", "--format", "--depth", "--top", "--full", "--width", "--sort",
     ],
-    "show": ["PROFILE", "--format", "--depth", "--top", "--full", "--width", "--sort", "--output"],
+    "show": ["PROFILE...", "--format", "--depth", "--top", "--full", "--width", "--sort", "--output"],
     "diff": ["BEFORE", "AFTER", "--fail-on", "--tolerance", "--format", "--output"],
     "check": ["PROFILE", "--budget"],
     "merge": ["FOLDER", "--output", "--format", "--depth", "--top", "--full", "--width", "--sort"],

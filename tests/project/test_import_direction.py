@@ -48,7 +48,21 @@ ROOMS = {
 }
 """Inside capture: which rooms each room may import besides itself."""
 
-DOORS = {"render", "to_html", "to_frame", "save", "__str__", "mfu", "hfu", "mfu_at", "limit", "bound", "findings"}
+NOTEBOOK = "_repr_mimebundle_"
+DOORS = {
+    "render",
+    "to_html",
+    "to_frame",
+    "save",
+    "__str__",
+    "mfu",
+    "hfu",
+    "mfu_at",
+    "limit",
+    "bound",
+    "findings",
+    NOTEBOOK,
+}
 """Methods of Profile that may reach up, importing inside the function; a node has `limit` and `bound`, a comparison `render`."""
 
 ROOF = {"", "__init__", "__main__", "profiling"}
@@ -158,9 +172,9 @@ def broken_rules(name, found):
 
 def _is_door(name, function):
     if name == "analysis.compare":
-        return function in {"render", "to_html"}
+        return function in {"render", "to_html", NOTEBOOK}
     if name == "node":
-        return function in {"limit", "bound"}
+        return function in {"limit", "bound", NOTEBOOK}
     return name in ("tree", "job") and function in DOORS
 
 

@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from .. import units
 from ..errors import InputError
 from ..job import Job
+from ..node import MOST_LETTERS
 from ..tree import Node, Profile, Stat
 from .figures import FIGURES, Figure, figure
 
@@ -76,6 +78,24 @@ class Comparison:
         from ..render.comparison import render
 
         return render(self, format)
+
+    @property
+    def one_line(self) -> str:
+        """How much changed, in one line."""
+        figures = sum(change.changed for change in self.figures)
+        changed = (
+            f"{figures} figures, {len(self.modules)} modules changed, {len(self.added)} new, {len(self.removed)} gone"
+        )
+        return "nothing changed" if self.same else changed
+
+    def __repr__(self) -> str:
+        return f"<Comparison of {self.before.root.kind} and {self.after.root.kind}: {self.one_line}>"[:MOST_LETTERS]
+
+    def _repr_mimebundle_(self, **_wanted: Any) -> dict[str, str]:
+        """What a notebook shows: a line that opens to a table."""
+        from ..render.notebook import comparison_html
+
+        return {"text/plain": repr(self), "text/html": comparison_html(self)}
 
     def to_html(self, path: str | Path) -> Path:
         """Write a page that shows what changed, ranked by what it weighs."""

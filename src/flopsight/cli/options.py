@@ -19,6 +19,12 @@ Inputs = Annotated[
 ]  # fmt: skip
 Train = Annotated[bool, typer.Option("--train", help="A training step: forward, loss and backward, in training mode.")]
 Meta = Annotated[bool, typer.Option("--meta", help="Count without memory or kernels: the model is built on meta.")]
+ProfileFiles = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="PROFILE...", help="Profiles saved as JSON; several stand side by side.", show_default=False
+    ),
+]
 ProfileFile = Annotated[Path, typer.Argument(metavar="PROFILE", help="A profile saved as JSON.", show_default=False)]
 FORMAT_HELP = f"How to print: {', '.join(PRINTED)}."
 Format = Annotated[str, typer.Option("-f", "--format", help=FORMAT_HELP)]

@@ -1,14 +1,18 @@
-"""`flopsight show`: draw a saved profile, without torch."""
+"""`flopsight show`: draw a saved profile, or several side by side, without torch."""
 
 from __future__ import annotations
 
-from ..store import load
+from collections.abc import Sequence
+from pathlib import Path
+
+from ..errors import InputError
+from ..store import load, load_profile
 from . import options
 from .views import prepare_view
 
 
 def show(
-    profile: options.ProfileFile,
+    profiles: options.ProfileFiles,
     format: options.Format = "tree",
     depth: options.Depth = None,
     top: options.Top = None,
@@ -17,6 +21,28 @@ def show(
     sort: options.Sort = None,
     output: options.Outputs = None,
 ) -> None:
-    """Draw a saved profile in any format."""
+    """Draw a saved profile in any format; several stand side by side, and two make a page of what changed."""
+    if len(profiles) > 1:
+        _side_by_side(profiles, "table" if format == "tree" else format, output or ())
+        return
     view = prepare_view(format, depth=depth, top=top, full=full, width=width, sort=sort, outputs=output or ())
-    view.present(load(profile))
+    view.present(load(profiles[0]))
+
+
+def _side_by_side(paths: Sequence[Path], format: str, outputs: Sequence[Path]) -> None:
+    from ..render.side_by_side import render
+
+    pages = [path for path in outputs if path.suffix == ".html"]
+    if len(pages) < len(outputs):
+        raise InputError(
+            "Several profiles are printed, so send them to a file with >; -o takes x.html for a page of two."
+        )
+    if pages and len(paths) > 2:
+        raise InputError(f"A page compares two profiles, not {len(paths)}.")
+    found = [load_profile(path) for path in paths]
+    print(render(found, [path.stem for path in paths], format), end="")
+    if pages:
+        from ..analysis.compare import compare
+
+        for path in pages:
+            compare(found[0], found[1]).to_html(path)

@@ -88,6 +88,7 @@ FORMATS = {
         Format("tids", "render.tids:render"),
         Format("aprofiler", "render.aprofiler:render", top="top_modules"),
         Format("markdown", "render.markdown:render", top="max_rows", suffix=".md"),
+        Format("latex", "render.latex:render", top="max_rows", suffix=".tex"),
         Format("json", "store:dumps", suffix=".json"),
         Format("csv", "render.csv:render", suffix=".csv"),
         Format("trace", "render.trace:render", suffix=".trace.json", needs_timeline=True),

@@ -1,0 +1,44 @@
+"""Tables for papers: LaTeX of one profile, several profiles side by side, pictures."""
+
+import pytest
+from profiles import lenet, module, oddities, rooted, stack
+
+from flopsight.errors import InputError
+from flopsight.render.latex import escaped, render
+from flopsight.render.side_by_side import render as side_by_side
+from flopsight.tree import Profile
+
+
+@pytest.mark.parametrize("make", [lenet, stack, oddities])
+def test_every_line_of_a_table_has_as_many_cells_as_columns(make):
+    text = render(make())
+
+    shape = text.splitlines()[0].removeprefix(r"\begin{tabular}{").removesuffix("}")
+    rows = [line for line in text.splitlines() if line.endswith(r"\\")]
+    assert len(rows) > 2
+    assert {line.replace(r"\&", "").count("&") for line in rows} == {len(shape) - 1}
+
+
+def test_no_sign_of_a_name_is_a_command():
+    assert escaped(r"a_b & 50% $x$ #1 {y} ~ ^ \end") == (
+        r"a\_b \& 50\% \$x\$ \#1 \{y\} \textasciitilde{} \textasciicircum{} \textbackslash{}end"
+    )
+
+
+def test_several_models_stand_side_by_side():
+    text = side_by_side([lenet(), Profile(rooted(module("", "Tiny", flops=8)))], ["a", "b"], "markdown")
+
+    head, _, first, second = text.splitlines()
+    assert head.startswith("| profile | model | params | MACs | FLOPs |")
+    # LeNet5 has 61,706 parameters; the other model has neither parameters nor a time
+    assert "| 61.7 k |" in first
+    assert second.startswith(r"| b | Tiny | 0 | 0 | 8 |")
+
+
+def test_side_by_side_is_latex_too():
+    assert side_by_side([lenet(), stack()], ["one_model", "other"], "latex").count(r"one\_model") == 1
+
+
+def test_a_format_that_side_by_side_lacks_names_those_it_has():
+    with pytest.raises(InputError, match="Formats: table, markdown, latex"):
+        side_by_side([lenet()], ["a"], "deepspeed")

@@ -1,0 +1,50 @@
+"""What a notebook and a prompt show of our values: short, safe, without script."""
+
+from dataclasses import replace
+
+import pytest
+from profiles import lenet, module, oddities, rooted, stack
+
+from flopsight.analysis.compare import compare
+from flopsight.job import Job
+from flopsight.tree import Profile
+
+EVIL = "</details><script>alert(1)</script>\x1b[2J"
+VALUES = {
+    "profile": lenet,
+    "stack": stack,
+    "oddities": oddities,
+    "node": lambda: lenet().root,
+    "comparison": lambda: compare(lenet(), stack()),
+    "job": lambda: Job({0: lenet()}),
+}
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_a_repr_is_one_short_line(name):
+    text = repr(VALUES[name]())
+
+    assert len(text) < 400
+    assert "\n" not in text
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_a_notebook_gets_a_line_that_opens(name):
+    bundle = VALUES[name]()._repr_mimebundle_()
+
+    assert bundle["text/plain"] == repr(VALUES[name]())
+    assert bundle["text/html"].count("<details>") == bundle["text/html"].count("</details>") == 1
+    assert len(bundle["text/html"]) < 30_000
+
+
+def test_the_line_of_a_profile_holds_its_figures():
+    # LeNet5: 61,706 parameters, 426,516,480 MACs at a batch of 1,024
+    assert "61.7 k params" in repr(lenet())
+    assert "427 M MACs" in repr(lenet())
+
+
+def test_a_name_that_tries_to_be_markup_stays_text():
+    profile = Profile(rooted(module("", EVIL, module(EVIL, EVIL, flops=3))))
+
+    for value in (profile, profile.root, Job({0: profile}), compare(profile, replace(profile, step=1))):
+        assert "<script" not in value._repr_mimebundle_()["text/html"]
