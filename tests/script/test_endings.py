@@ -56,3 +56,11 @@ def test_a_model_that_raises_in_its_first_forward_is_named():
 
     assert (done.code, plain("by_hand.py", "wide").code) == (1, 1)
     assert done.said == ["flopsight: by_hand.py ended within the first forward of Sequential, so nothing was profiled."]
+
+
+def test_a_script_with_a_module_call_of_its_own_that_closes_stdout_runs_as_without_us():
+    done, alone = profiled("hostile.py", flags=("--step", "2")), plain("hostile.py")
+
+    assert (done.code, done.out) == (alone.code, alone.out) == (0, "6 calls\n")
+    assert "Traceback" not in done.err
+    assert (done.profile.root.kind, done.profile.macs, done.profile.root.calls) == ("Linear", 3 * 4 * 2, 1)

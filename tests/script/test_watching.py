@@ -147,6 +147,27 @@ def test_the_finder_is_gone_once_the_model_is_found():
     assert finder.name == "Small"
 
 
+def test_a_model_with_a_call_of_its_own_runs_it_once_when_it_is_found():
+    class Own(Small):
+        called = 0
+
+        def __call__(self, x):
+            self.called += 1
+            return super().__call__(x)
+
+    model, seen = Own(), []
+    finder = ModelFinder(Plan(0, 0).admits, lambda call: (seen.append(1), call())[1])
+    finder.watch()
+    try:
+        for _ in range(3):
+            model(torch.ones(1, 4))
+    finally:
+        finder.end()
+
+    assert model.called == 3
+    assert len(seen) == 3
+
+
 def test_what_is_compiled_while_the_finder_looks_keeps_torchs_own_call():
     class Net(nn.Module):
         def forward(self, x):

@@ -5,6 +5,7 @@ import torch
 
 from flopsight import zoo
 from flopsight.errors import InputError
+from flopsight.script.plan import Plan
 from flopsight.targets.inputs import parse_inputs
 from flopsight.targets.loading import load_target
 from flopsight.targets.users import TargetRaised, users_traceback
@@ -200,3 +201,14 @@ def test_our_frames_can_be_asked_for(monkeypatch):
         load_target("net.py:broken")
 
     assert "flopsight/targets/code.py" in users_traceback(problem.value.cause)
+
+
+def test_a_call_that_fails_before_it_enters_the_users_code_shows_no_frame_of_ours():
+    with pytest.raises(AttributeError) as problem:
+        Plan(0, 0).admits(None)  # stands for any call that we make and that raises at once
+    problem.value.__traceback__ = problem.value.__traceback__.tb_next
+
+    text = users_traceback(problem.value)
+
+    assert "flopsight" not in text
+    assert text.startswith("AttributeError: ")

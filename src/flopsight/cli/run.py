@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -45,7 +45,7 @@ def run(
     format: Annotated[
         str | None, typer.Option("-f", "--format", help=options.FORMAT_HELP)
     ] = None,
-) -> int:  # fmt: skip
+) -> NoReturn:  # fmt: skip
     """Run a script and profile one of its steps. The script's output and exit code are its own; ours goes to stderr."""
     if step is not None and steps is not None:
         raise InputError("Give --step or --steps, not both.")
@@ -69,7 +69,8 @@ def run(
         strict=settings.strict,
         budgets=settings.budgets,
     )
-    return profile_script(program, Plan(first, last, model, per), report)
+    # As `python` ends: what the script left in stdout, or that it closed stdout, is not ours to judge.
+    raise SystemExit(profile_script(program, Plan(first, last, model, per), report))
 
 
 def _settings(config: Path | None) -> Settings:

@@ -57,7 +57,8 @@ class ModelFinder:
             self._model, self.name = ref(module), type(compiled_from(module)).__name__
             self._stack.close()
             self._stack.enter_context(calls_of(type(module), self._count))
-            return module(*args, **kwargs)
+            # not `module(...)`: a `__call__` of the script's own, or one that it put over torch's, is already running
+            return self._count(plain)(module, *args, **kwargs)
 
         return finding
 

@@ -40,7 +40,7 @@ def users_code(target: str, called_with: str = "") -> Iterator[None]:
 
 
 def users_traceback(problem: BaseException) -> str:
-    """The traceback of an exception and of what led to it, our frames left out where any other is left."""
+    """The traceback of an exception and of what led to it, without our frames."""
     page = traceback.TracebackException.from_exception(problem)
     if not os.environ.get(EVERY_FRAME):
         _strip(page)
@@ -48,11 +48,11 @@ def users_traceback(problem: BaseException) -> str:
 
 
 def _strip(page: traceback.TracebackException) -> None:
-    """Leave out our frames and those inside installed libraries, where any other is left."""
+    """Leave out our frames, and those inside installed libraries where a frame of the user's is left."""
     others = [frame for frame in page.stack if not (is_ours(frame.filename) or frame.filename.startswith("<frozen"))]
     kept = [frame for frame in others if not _is_installed(frame.filename)] or others[-1:]
-    if kept:
-        page.stack = traceback.StackSummary.from_list(kept)
+    # A call that fails before it enters the user's code, as with a missing argument, has no frame to show.
+    page.stack = traceback.StackSummary.from_list(kept) if kept else None  # type: ignore[assignment]
     for linked in (page.__cause__, page.__context__):
         if linked is not None:
             _strip(linked)

@@ -27,6 +27,15 @@ class _Wrapper:
     bare: bool
 
 
+@dataclass(frozen=True)
+class _Layer:
+    """A function of ours that another patch was put over, and which that patch still calls."""
+
+    plain: Call
+    installed: Call
+    wrappers: tuple[_Wrapper, ...]
+
+
 class _Patch(Shared[_Wrapper]):
     """One function in torch and the wrappers around it; they nest, and may come and go in any order and on any thread."""
 
@@ -38,28 +47,52 @@ class _Patch(Shared[_Wrapper]):
         self._owner, self._name = owner, name
         self._plain: Call = getattr(owner, name)
         self._installed: Call | None = None
+        self._inside: list[_Wrapper] = []
+        """The wrappers in `_installed`."""
+        self._buried: list[_Layer] = []
+        """Our functions below patches of others."""
 
     def settle(self) -> None:
-        """Compose the wrappers over the function that was there before the first of them."""
+        """Compose the wrappers over the function that was there before the first of them.
+
+        A patch that was put over ours stays: it calls the wrappers that were there, and later ones go over it.
+        """
         found: Call = getattr(self._owner, self._name)
-        if self._installed is None:
-            self._plain = found
-        elif found is not self._installed:
-            return  # another patch is over ours and stays; our part of the chain is empty once its wrappers are gone
+        if found is not self._installed:
+            self._step_over(found)
         call = self._composed()
         if call is not found:  # an assignment makes Python drop the attribute caches of every class below
             setattr(self._owner, self._name, call)
         self._installed = None if call is self._plain else call
+        self._inside = self._reachable
+
+    def _step_over(self, found: Call) -> None:
+        """Take the function that is there now for the plain one, or go back to one of ours that it had covered."""
+        under = [number for number, layer in enumerate(self._buried) if layer.installed is found]
+        if under:
+            layer = self._buried[under[0]]
+            del self._buried[under[0] :]
+            self._plain, self._installed = layer.plain, layer.installed
+            return
+        if self._installed is not None:
+            self._buried.append(_Layer(self._plain, self._installed, tuple(self._inside)))
+        self._plain, self._installed, self._inside = found, None, []
+
+    @property
+    def _reachable(self) -> list[_Wrapper]:
+        """The wrappers that no patch of others calls already."""
+        below = [wrapper for layer in self._buried for wrapper in layer.wrappers]
+        return [wrapper for wrapper in self.users if wrapper not in below]
 
     def _composed(self) -> Call:
-        plain = self._plain
-        if not self.users or self.suspended:
+        plain, wrappers = self._plain, self._reachable if self._buried else self.users
+        if not wrappers or self.suspended:
             return plain
-        everyone = _over(plain, self.users)
+        everyone = _over(plain, wrappers)
         if not self.hidden:
             return everyone
         chains = {
-            thread: _over(plain, [wrapper for wrapper in self.users if wrapper not in hidden])
+            thread: _over(plain, [wrapper for wrapper in wrappers if wrapper not in hidden])
             for thread, hidden in self.hidden.items()
         }
 
