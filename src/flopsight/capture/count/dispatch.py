@@ -20,6 +20,7 @@ from ..hooks.patches import Call, eager, module_calls, wrapped
 from ..model.sites import Site, Sites, sites_of
 from ..model.tensors import flat, raw, tensors_in
 from .attribution import Attribution, Position
+from .expansion import Body
 from .memory import INPUTS, held_by
 from .opinfo import GraphReplay, OpInfo, describe, stored, values_by_name
 from .ownership import Ownership
@@ -33,7 +34,6 @@ TAKEN_OFF = Note(
     "Somebody's dispatch mode was left in another order than it was entered, and took the counter off with it: "
     "what ran afterwards is not counted. Begin and end the count inside that mode's block, or outside it."
 )
-WORKING = frozenset(("pointwise", "reduction", "matrix", "other"))
 
 
 class Counter(TorchDispatchMode):
@@ -58,8 +58,8 @@ class Counter(TorchDispatchMode):
         self._ownership: Ownership | None = None
         self._stack = ExitStack()
         self._depth = 0
-        self._work = 0
-        """Ops seen so far that compute something."""
+        self._body: Body | None = None
+        """The custom op whose body is running."""
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -257,7 +257,8 @@ class Counter(TorchDispatchMode):
         for value in args:
             if type(value) is nn.Parameter:
                 attribution.touch(position, value)
-        self._work += info.kind in WORKING
+        if self._body is not None:
+            self._body.note(args if output is None else output)  # an op over lists, in place, returns nothing
         site, phase = attribution.where(position)
         if saved is not None and phase is not FORWARD:
             saved.settle()
@@ -276,18 +277,31 @@ class Counter(TorchDispatchMode):
 
     def _expand(self, info: OpInfo, func: Any, args: Any, kwargs: Any) -> Any:
         """Look inside an op that has no formula, where that is safe; else note it as it is."""
-        body = _inside(info, func)
-        if body is None:
+        if internals.is_composite(func):
+            with self:
+                output = func.decompose(*args, **kwargs)
+            if output is not NotImplemented:
+                return output
+        inside = _inside(info, func)
+        if inside is None:
             output = self.run(func, args, kwargs)
         else:
-            before = self._work
-            with self:
-                output = body(*args, **kwargs)
-            if output is NotImplemented:
-                output = self.run(func, args, kwargs)
-            elif self._work > before or internals.is_composite(func):
+            body, outer = Body(func, args, kwargs), self._body
+            if outer is not None:
+                outer.nested = body
+            self._body = body
+            try:
+                with self, body:
+                    output = inside(*args, **kwargs)
+            finally:
+                self._body = outer
+                if outer is not None:
+                    outer.nested = None
+            if body.seen_whole(output):
+                if outer is not None:
+                    outer.note(output)
                 return output
-        # Nothing was seen inside: the work is done where we cannot look, in numpy or in a kernel of its own.
+        # Part of the work is done where we cannot look, in numpy or in a kernel of its own.
         self._note(info, args, kwargs, output)
         return output
 
@@ -308,10 +322,7 @@ class Counter(TorchDispatchMode):
 
 
 def _inside(info: OpInfo, func: Any) -> Callable[..., Any] | None:
-    """A way to run the op in terms of other ops, if there is a safe one."""
-    if internals.is_composite(func):
-        decompose: Callable[..., Any] = func.decompose
-        return decompose
+    """The body of an op that runs other ops, if it has one that may be called by hand."""
     if info.name in MADE_OF_OPS:
         return internals.kernel(func, "CPU", "CompositeExplicitAutograd")
     return internals.python_body(func)

@@ -1,0 +1,58 @@
+"""Whether the ops seen inside a custom op are all that it does: its body may leave torch, for numpy or a kernel of its own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+from ..hooks import internals
+from ..model.tensors import flat
+
+Tensor = torch.Tensor
+EXITS = frozenset(
+    (
+        Tensor.numpy,
+        Tensor.__array__,
+        Tensor.data_ptr,
+        Tensor.__dlpack__,
+        Tensor.__cuda_array_interface__.__get__,
+    )
+)
+"""Functions that hand a tensor's memory to code outside torch. Triton and ctypes kernels ask for `data_ptr`."""
+
+
+class Body(TorchFunctionMode):
+    """Watches the body of one custom op; `seen_whole` says afterwards whether its ops account for what it did."""
+
+    def __init__(self, func: Any, args: Any, kwargs: Any) -> None:
+        super().__init__()
+        self.left = False
+        """Whether memory was handed to code outside torch."""
+        self.nested: Body | None = None
+        """The custom op that is running inside this one: what leaves torch there is its business."""
+        self._given = {internals.storage_key(tensor) for tensor in _stored((args, kwargs))}
+        self._written: set[int] = set()
+        names = [argument.name for argument in func._schema.arguments]
+        values = dict(zip(names, args, strict=False)) | kwargs
+        writes = [a.name for a in func._schema.arguments if a.alias_info is not None and a.alias_info.is_write]
+        self._to_write = {internals.storage_key(t) for name in writes for t in _stored(values.get(name))}
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func in EXITS and self.nested is None:
+            self.left = True
+        return func(*args, **(kwargs or {}))
+
+    def note(self, output: Any) -> None:
+        """An op inside returned this, so it wrote into its memory."""
+        self._written |= {internals.storage_key(tensor) for tensor in _stored(output)}
+
+    def seen_whole(self, output: Any) -> bool:
+        """Whether torch's ops wrote everything that the custom op returned or promised to write."""
+        returned = {internals.storage_key(tensor) for tensor in _stored(output)}
+        return not self.left and returned - self._given <= self._written and self._to_write <= self._written
+
+
+def _stored(value: Any) -> list[Tensor]:
+    return [tensor for tensor in flat(value) if internals.has_storage(tensor)]
