@@ -13,6 +13,7 @@ from torch import nn
 
 from .. import units
 from ..capture.model.run import make_run
+from ..capture.model.wrappers import training_flags
 from ..errors import InputError
 from ..loop.oneshot import OneShot
 from ..measure import profile_run
@@ -49,7 +50,7 @@ def get_model_profile(
     if mode == "generate" and not callable(getattr(model, "generate", None)):
         raise InputError(f"mode='generate' needs a model with a generate() method; {type(model).__name__} has none.")
     check_page(module_depth, top_modules)
-    flags = [(module, module.training) for module in model.modules()]
+    flags = training_flags(model)
     try:
         model.eval()
         with torch.no_grad():

@@ -20,7 +20,7 @@ from torch import nn
 from ...errors import StateError
 from ..hooks import internals
 from .tensors import stored_bytes
-from .wrappers import is_parallel
+from .wrappers import is_parallel, training_flags
 
 CONTAINERS = frozenset((list, dict, set, OrderedDict, defaultdict, Counter, deque))
 OPTIMIZER_DEPTH = 3
@@ -59,11 +59,11 @@ def kept_model(model: nn.Module) -> Iterator[int]:
     held = AttributeContents(
         [] if parallel else [vars(m) for m in modules if not isinstance(m, torch.jit.ScriptModule)]
     )
-    flags = [module.training for module in modules]
+    flags = training_flags(model)
     buffers = Values(model.buffers())
 
     def put_flags_back() -> None:
-        for module, flag in zip(modules, flags, strict=True):
+        for module, flag in flags:
             if module.training != flag:
                 module.training = flag
 

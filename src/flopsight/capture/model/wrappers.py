@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 from torch import nn
 
 PARALLEL = ("torch.nn.parallel", "torch.distributed", "deepspeed", "accelerate", "megatron", "fairscale")
@@ -15,5 +16,12 @@ def is_parallel(module: nn.Module) -> bool:
 
 def compiled_from(module: nn.Module) -> nn.Module:
     """The module that torch.compile put its wrapper around, or the module itself."""
+    if isinstance(module, torch.jit.ScriptModule):  # its `_modules` is no dictionary
+        return module
     inner = module._modules.get("_orig_mod")
     return module if inner is None else inner
+
+
+def training_flags(model: nn.Module) -> list[tuple[nn.Module, bool]]:
+    """Every module with its `training` flag; a frozen TorchScript module has none."""
+    return [(module, module.training) for module in model.modules() if hasattr(module, "training")]

@@ -137,7 +137,7 @@ def model_call(site: Site, run: Run) -> ModelCall:
         shapes=tuple(map(raw, run.tensors)),
         samples=batch_size_of(run),
         tokens=tokens_of(run),
-        passive=not run.model.training and not torch.is_grad_enabled(),
+        passive=not getattr(run.model, "training", False) and not torch.is_grad_enabled(),
         compiled=run.compiled,
     )
 
