@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass, field
+from types import ModuleType
 from typing import Any
 
 import torch
 from torch import nn
 
 from . import internals
+from .imports import ImportsAside
 from .shared import Shared
 
 compiling = torch.compiler.is_compiling
@@ -25,6 +27,8 @@ class _Wrapper:
 
     around: Watcher
     bare: bool
+    thread: int = field(default_factory=threading.get_ident)
+    """The thread that put it there."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +88,13 @@ class _Patch(Shared[_Wrapper]):
         below = [wrapper for layer in self._buried for wrapper in layer.wrappers]
         return [wrapper for wrapper in self.users if wrapper not in below]
 
+    def give_back(self, module: ModuleType) -> None:
+        """Give a module the plain function wherever one of its names is ours."""
+        with self.lock:
+            if self._installed is not None:
+                for name in [name for name, value in vars(module).items() if value is self._installed]:
+                    setattr(module, name, self._plain)
+
     def _composed(self) -> Call:
         plain, wrappers = self._plain, self._reachable if self._buried else self.users
         if not wrappers or self.suspended:
@@ -127,13 +138,40 @@ def _stepping_aside(watched: Call, bottom: Call) -> Call:
 _patches: dict[tuple[int, str], _Patch] = {}
 
 
+def _watch_imports() -> Callable[[], None]:
+    return ImportsAside(_unpatched_import).install()
+
+
+_imports: Shared[_Wrapper] = Shared(_watch_imports)
+
+
 def _patch(owner: Any, name: str) -> _Patch:
     return _patches.setdefault((id(owner), name), _Patch(owner, name))
 
 
-def wrapped(owner: Any, name: str, around: Watcher, *, bare: bool = False) -> AbstractContextManager[None]:
+@contextmanager
+def wrapped(owner: Any, name: str, around: Watcher, *, bare: bool = False) -> Iterator[None]:
     """Wrap a function of torch until the block ends; `bare` where the wrapper itself asks whether torch is compiling."""
-    return _patch(owner, name).used_by(_Wrapper(around, bare))
+    wrapper = _Wrapper(around, bare)
+    with _imports.used_by(wrapper), _patch(owner, name).used_by(wrapper):
+        yield
+
+
+@contextmanager
+def _unpatched_import(module: ModuleType) -> Iterator[None]:
+    """Let a module that is being imported find torch as it is: what it keeps of a function has no wrapper around it.
+
+    A patch is taken off while its own thread imports, and calls no modules. A patch of other threads stays, since a
+    module call there would be missed; the names that the new module got from it are set right afterwards.
+    """
+    thread = threading.get_ident()
+    alone = [patch for patch in tuple(_patches.values()) if {wrapper.thread for wrapper in patch.users} <= {thread}]
+    with ExitStack() as stack:
+        for patch in alone:
+            stack.enter_context(_suspended(patch, lambda _patch: True))
+        yield
+    for patch in tuple(_patches.values()):
+        patch.give_back(module)
 
 
 def module_calls(watcher: Watcher, *, bare: bool = False) -> AbstractContextManager[None]:
@@ -186,17 +224,17 @@ def unpatched() -> AbstractContextManager[None]:
 
     Where compiled code runs as plain Python nothing is compiled, and the wrappers stay.
     """
-    return _suspended(lambda _patch: not internals.runs_eager())
+    return _suspended(_patch(nn.Module, "__call__"), lambda _patch: not internals.runs_eager())
 
 
 def unpatched_if_alone() -> AbstractContextManager[None]:
     """Take the wrapper off module calls if it is the only one: it has seen its call and need not slow the calls inside."""
-    return _suspended(lambda patch: len(patch.users) == 1)
+    return _suspended(_patch(nn.Module, "__call__"), lambda patch: len(patch.users) == 1)
 
 
 @contextmanager
-def _suspended(when: Callable[[_Patch], bool]) -> Iterator[None]:
-    patch = _patch(nn.Module, "__call__")
+def _suspended(patch: _Patch, when: Callable[[_Patch], bool]) -> Iterator[None]:
+    """Take a patch off inside the block."""
     with patch.lock:
         suspends = when(patch)
         patch.suspended += suspends
