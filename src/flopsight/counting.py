@@ -23,6 +23,7 @@ from .capture.model.module_rows import module_rows, scripted_rows
 from .capture.model.restore import Values, kept_inputs, kept_model, kept_rng, kept_training_state
 from .capture.model.run import Run, batch_size_of, tokens_of
 from .capture.model.sites import Sites, sites_of
+from .capture.model.tensors import held_bytes
 from .capture.twin.meta_copy import NoTwinError, twin_of
 from .capture.twin.meta_counter import MetaCounter
 from .caveats import Caveat, DirectForward, Note, NoTwin, OtherThreads, PutBack, Raised, Scripted, TwinWithoutAutocast
@@ -302,7 +303,7 @@ def _state_tensors(options: Options) -> list[torch.Tensor]:
 def _state_bytes(options: Options) -> dict[int, int]:
     """What the optimizers keep for each parameter."""
     return {
-        id(parameter): sum(value.nbytes for value in state.values() if isinstance(value, torch.Tensor))
+        id(parameter): sum(held_bytes(value) for value in state.values() if isinstance(value, torch.Tensor))
         for optimizer in _optimizers(options)
         for parameter, state in optimizer.state.items()
     }

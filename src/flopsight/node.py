@@ -179,7 +179,7 @@ class Node:
     @cached_property
     def param_bytes(self) -> int:
         """Bytes of the distinct parameter tensors."""
-        return sum(parameter.numel * parameter.itemsize for parameter in self.distinct_parameters)
+        return sum(parameter.nbytes for parameter in self.distinct_parameters)
 
     @cached_property
     def grad_bytes(self) -> int:

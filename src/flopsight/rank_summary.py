@@ -78,5 +78,6 @@ def _totals(root: Node) -> tuple[Parameter, ...]:
             whole_numel=whole + (before.whole_numel or 0 if before else 0),
             state_bytes=parameter.state_bytes + (before.state_bytes if before else 0),
             expert=parameter.expert,
+            held_bytes=parameter.nbytes + (before.nbytes if before else 0),
         )
     return tuple(found.values())

@@ -172,6 +172,13 @@ class Parameter:
     """What the optimizer keeps for it."""
     expert: bool = False
     """Whether it belongs to an expert that other ranks do not have."""
+    held_bytes: int | None = None
+    """Bytes that it takes, where that is not its elements times their size: codes and scales of a quantised weight."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that this process holds of it."""
+        return self.numel * self.itemsize if self.held_bytes is None else self.held_bytes
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ def unused_modules(scene: Scene) -> Iterator[Finding]:
     elements = sum(p.numel for p in spare.values())
     if not spare or elements < WORTH * profile.params:
         return
-    size = sum(p.numel * p.itemsize + p.state_bytes for p in spare.values())
+    size = sum(p.nbytes + p.state_bytes for p in spare.values())
     yield Finding(
         "unused",
         "Modules with parameters never ran",

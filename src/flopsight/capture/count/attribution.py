@@ -54,7 +54,8 @@ class Attribution:
 
     def __init__(self, sites: Sites, boundary: CodeType, tape: Tape, *, in_loop: bool = False) -> None:
         self.sites = sites
-        self.optimizing = False
+        self._optimizing: Site | None = None
+        """The row in which an optimizer's step runs: outside all modules, unless a forward makes one."""
         self._tape = tape
         self._boundary = boundary
         self._owner = threading.get_ident()
@@ -73,6 +74,17 @@ class Attribution:
             position = self._positions[thread] = Position(self.sites.outside)
         return position
 
+    def begin_step(self) -> bool:
+        """An optimizer begins its step; False on a thread that is not watched."""
+        position = self.here()
+        if position is not None:
+            self._optimizing = position.site
+        return position is not None
+
+    def end_step(self) -> None:
+        """It ends its step."""
+        self._optimizing = None
+
     def pass_by(self, module: nn.Module) -> None:
         """A module is called on a thread that is not watched; it may be the model that has it called there."""
         row = self.sites.row(module)
@@ -84,6 +96,8 @@ class Attribution:
         site = position.site
         task = internals.graph_task()
         if task == -1:
+            if site is self._optimizing:  # a module that the step calls is a forward again
+                return site, OPTIMIZER
             if position.direct is not None:
                 if self._running(position.direct[1]):
                     return position.direct[0], FORWARD
@@ -91,16 +105,18 @@ class Attribution:
             if position.relabelled:
                 position.relabelled = False
                 position.mark(site, already_made=1)
-            if site is self.sites.outside and (
-                self.optimizing or (position.after_backward and not torch.is_grad_enabled())
-            ):
+            if site is self.sites.outside and position.after_backward and not torch.is_grad_enabled():
                 return site, OPTIMIZER
             return site, FORWARD
         position.after_backward = True
         if site is not self.sites.outside and position.task != -1:
             return site, RECOMPUTE  # it was called in a backward; a module that makes one was called before
         # a hook on a parameter may step its optimizer as soon as the gradient is there
-        return (site, OPTIMIZER) if self.optimizing and not torch.is_grad_enabled() else self._backward(position, task)
+        return (
+            (site, OPTIMIZER)
+            if self._optimizing is not None and not torch.is_grad_enabled()
+            else self._backward(position, task)
+        )
 
     def _backward(self, position: Position, task: int) -> tuple[Site, str]:
         """The module that made the running autograd node; or the one whose checkpoint is being recomputed."""

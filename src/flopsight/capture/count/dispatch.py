@@ -21,6 +21,7 @@ from ..model.sites import Site, Sites, sites_of
 from ..model.tensors import flat, raw, tensors_in
 from .attribution import Attribution, Position
 from .expansion import Body
+from .higher_order import branches_in_python, entering, is_higher_order
 from .memory import INPUTS, held_by
 from .opinfo import GraphReplay, OpInfo, describe, stored, values_by_name
 from .ownership import Ownership
@@ -86,6 +87,7 @@ class Counter(TorchDispatchMode):
         entered.enter_context(module_calls(self.watch))
         entered.enter_context(optimizer_steps(self._begin_step, self._end_step))
         entered.enter_context(wrapped(torch.cuda.CUDAGraph, "replay", self._replays))
+        entered.enter_context(wrapped(torch._ops.HigherOrderOperator, "__call__", branches_in_python))
         saved = self.tape.saved
         if saved is not None and internals.saved_hooks_allowed():
             entered.enter_context(saved.watching(self._saver, below=self._in_loop))
@@ -109,14 +111,13 @@ class Counter(TorchDispatchMode):
                 self.attribution = None
 
     def _begin_step(self, optimizer: torch.optim.Optimizer) -> None:
-        if self.attribution is not None and self.attribution.here() is not None:
+        if self.attribution is not None and self.attribution.begin_step():
             self._ownership = Ownership(self.sites, optimizer)
-            self.attribution.optimizing = True
 
     def _end_step(self) -> None:
         self._ownership = None
         if self.attribution is not None:
-            self.attribution.optimizing = False
+            self.attribution.end_step()
 
     # -- modules
 
@@ -277,12 +278,15 @@ class Counter(TorchDispatchMode):
 
     def _expand(self, info: OpInfo, func: Any, args: Any, kwargs: Any) -> Any:
         """Look inside an op that has no formula, where that is safe; else note it as it is."""
-        if internals.is_composite(func):
+        if is_higher_order(func):
+            return self._expand_higher_order(func, args, kwargs)
+        apart = _in_other_ops(info, func)
+        if apart is not None:
             with self:
-                output = func.decompose(*args, **kwargs)
+                output = apart(*args, **kwargs)
             if output is not NotImplemented:
                 return output
-        inside = _inside(info, func)
+        inside = internals.python_body(func)
         if inside is None:
             output = self.run(func, args, kwargs)
         else:
@@ -305,6 +309,16 @@ class Counter(TorchDispatchMode):
         self._note(info, args, kwargs, output)
         return output
 
+    def _expand_higher_order(self, func: Any, args: Any, kwargs: Any) -> Any:
+        def enter(function: Call) -> Call:
+            def entered(*given: Any, **named: Any) -> Any:
+                with self:
+                    return function(*given, **named)
+
+            return entered
+
+        return func(*entering(args, enter), **kwargs)
+
     def _replays(self, replay: Call) -> Call:
         """What a CUDA graph does is not told op by op; that it did something is."""
 
@@ -321,8 +335,9 @@ class Counter(TorchDispatchMode):
         return self._depth > 0
 
 
-def _inside(info: OpInfo, func: Any) -> Callable[..., Any] | None:
-    """The body of an op that runs other ops, if it has one that may be called by hand."""
-    if info.name in MADE_OF_OPS:
-        return internals.kernel(func, "CPU", "CompositeExplicitAutograd")
-    return internals.python_body(func)
+def _in_other_ops(info: OpInfo, func: Any) -> Callable[..., Any] | None:
+    """The op in terms of other ops, where torch itself is written that way."""
+    if internals.is_composite(func):
+        decompose: Callable[..., Any] = func.decompose
+        return decompose
+    return internals.kernel(func, "CPU", "CompositeExplicitAutograd") if info.name in MADE_OF_OPS else None

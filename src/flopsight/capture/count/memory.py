@@ -16,7 +16,7 @@ from torch import nn
 from ..hooks import internals
 from ..hooks.patches import Call, wrapped
 from ..model.sites import Site
-from ..model.tensors import flat, tensors_in
+from ..model.tensors import flat, plain_tensors, tensors_in
 
 
 class Saved:
@@ -195,15 +195,6 @@ class Saved:
             return entered
 
         return wrapped(torch.autograd.graph.saved_tensors_hooks, "__enter__", noting)
-
-
-def plain_tensors(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
-    """The tensors with memory of their own: this one, or those that a wrapper subclass holds."""
-    if internals.has_storage(tensor):
-        yield tensor
-    else:
-        for part in internals.inner_tensors(tensor).values():
-            yield from plain_tensors(part)
 
 
 def _is_parameter(tensor: torch.Tensor) -> bool:

@@ -11,6 +11,7 @@ import torch
 from ...op_kinds import listed_kind, multiplies_matrices
 from ..hooks import internals
 from ..model.tensors import stored_bytes
+from .higher_order import TAKEN_APART, is_higher_order
 
 
 class OpInfo:
@@ -57,7 +58,7 @@ class HigherOrderInfo(OpInfo):
         self.kind = "other"
         self.allocates = True
         self.facts = FACTS.get(self.name)
-        self.expand = False
+        self.expand = self.name in TAKEN_APART
         self.calls = 0
 
 
@@ -182,7 +183,7 @@ _described: dict[Any, OpInfo] = {}
 
 def describe(func: Any, known: Callable[[str], bool]) -> OpInfo:
     """What is worth knowing about an op; `expand` says whether to look inside it, for want of a formula."""
-    if isinstance(func, torch._ops.HigherOrderOperator):
+    if is_higher_order(func):
         return HigherOrderInfo(func)
     if func not in _described:
         _described[func] = OpInfo(func)

@@ -62,6 +62,16 @@ def tracing_shapes() -> bool:
     return torch._C._get_dispatch_mode(_FAKE) is not None
 
 
+_PROXY = torch._C._TorchDispatchModeKey.PROXY
+
+
+def transformed() -> bool:
+    """Whether torch traces what runs, or torch.func transforms it: it then has its own rules for branches."""
+    if tracing_shapes() or torch._C._get_dispatch_mode(_PROXY) is not None:
+        return True
+    return torch._C._functorch.peek_interpreter_stack() is not None
+
+
 NO_SEQUENCE = 1 << 62
 """AccumulateGrad nodes carry a number above every real one."""
 

@@ -9,8 +9,10 @@ import torch
 from torch import nn
 
 from ...records import ModuleRow, Parameter
+from ..hooks import internals
 from . import deepspeed_zero
 from .sites import Sites, paths
+from .tensors import held_bytes
 
 
 def module_rows(sites: Sites, state_bytes: Mapping[int, int] | None = None) -> tuple[ModuleRow, ...]:
@@ -54,6 +56,7 @@ def _parameters(module: nn.Module, keys: dict[int, int], state_bytes: Mapping[in
         if tensor is None or torch.nn.parameter.is_lazy(tensor):
             continue
         here, whole = _elements(tensor)
+        held = held_bytes(tensor) if internals.is_wrapper_subclass(tensor) else here * tensor.element_size()
         yield Parameter(
             key=keys.setdefault(id(tensor), len(keys)),
             name=name,
@@ -62,6 +65,7 @@ def _parameters(module: nn.Module, keys: dict[int, int], state_bytes: Mapping[in
             trainable=tensor.requires_grad,
             whole_numel=whole if whole != here else None,
             state_bytes=state_bytes.get(id(tensor), 0),
+            held_bytes=held if held != here * tensor.element_size() else None,
         )
 
 

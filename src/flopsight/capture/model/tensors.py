@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from ...records import TensorMeta
+from ..hooks import internals
 
 Tensor = torch.Tensor
 ATOMS = frozenset((type(None), bool, int, float, str, torch.dtype, torch.device))
@@ -126,6 +127,22 @@ def stored_bytes(tensor: Tensor) -> int:
     if tensor.layout is torch.sparse_coo:
         return tensor._values().nbytes
     return tensor.values().nbytes if tensor.layout in COMPRESSED else tensor.nbytes
+
+
+def plain_tensors(tensor: Tensor) -> Iterator[Tensor]:
+    """The tensors with memory of their own: this one, or those that a wrapper subclass holds."""
+    if internals.has_storage(tensor):
+        yield tensor
+    else:
+        for part in internals.inner_tensors(tensor).values():
+            yield from plain_tensors(part)
+
+
+def held_bytes(tensor: Tensor) -> int:
+    """Bytes that this process holds of a tensor: a shard of a DTensor, the codes and scales of a quantised weight."""
+    if not internals.is_wrapper_subclass(tensor):
+        return stored_bytes(tensor)
+    return sum(part.nbytes for part in plain_tensors(tensor))
 
 
 def with_tensors(value: Any, change: Callable[[Tensor], Tensor]) -> Any:

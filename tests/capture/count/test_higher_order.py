@@ -1,0 +1,68 @@
+"""Branches and loops as ops: the branch that was taken and the trips that were made are counted."""
+
+import pytest
+import torch
+from torch import nn
+from torch._higher_order_ops import scan, while_loop
+from torch._higher_order_ops.map import map as map_rows
+
+import flopsight
+
+ROWS, WIDTH = 4, 8
+PRODUCT = ROWS * WIDTH * WIDTH
+X, W = torch.ones(ROWS, WIDTH), torch.ones(WIDTH, WIDTH)
+
+
+class Chooses(nn.Module):
+    """A layer on one branch, an addition on the other."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(WIDTH, WIDTH, bias=False)
+
+    def forward(self, batch, chosen):
+        return torch.cond(chosen, self.layer, lambda batch: batch + 1, (batch,))
+
+
+@pytest.mark.parametrize(("chosen", "macs", "flops"), [(True, PRODUCT, 2 * PRODUCT), (False, 0, ROWS * WIDTH)])
+@pytest.mark.parametrize("on", ["real", "meta"])
+def test_of_two_branches_the_one_that_ran_is_counted(chosen, macs, flops, on):
+    profile = flopsight.count(Chooses().eval(), (X, torch.tensor(chosen)), on=on)
+
+    assert (profile.macs, profile.flops) == (macs, flops)
+    assert profile["layer"].calls == chosen
+    assert profile.coverage.complete
+
+
+def test_the_weights_of_a_branch_get_their_gradient_and_its_work_is_backward():
+    model = Chooses()
+
+    with flopsight.recording(model) as recording:
+        model(X, torch.tensor(True)).sum().backward()
+
+    assert recording.profile["layer"].total.backward.macs == PRODUCT, "the gradient of the weight; the input needs none"
+    assert torch.equal(model.layer.weight.grad, torch.full((WIDTH, WIDTH), float(ROWS)))
+
+
+def test_every_trip_of_a_loop_is_counted():
+    trips = 3
+    with flopsight.recording() as recording:
+        while_loop(lambda i, _: i < trips, lambda i, batch: (i + 1, batch @ W), (torch.tensor(0), X))
+
+    assert recording.profile.macs == trips * PRODUCT
+    assert recording.profile.coverage.complete
+
+
+def test_every_step_of_a_scan_is_counted():
+    with flopsight.recording() as recording:
+        scan(lambda total, row: (total + row, total * row), torch.zeros(WIDTH), X, dim=0)
+
+    assert recording.profile.flops == ROWS * 2 * WIDTH
+    assert recording.profile.coverage.complete
+
+
+def test_every_row_of_a_map_is_counted():
+    with flopsight.recording() as recording:
+        map_rows(lambda row: row @ W, X)
+
+    assert recording.profile.macs == PRODUCT
