@@ -40,6 +40,8 @@ dispatch_depth: Callable[[], int] = torch._C._len_torch_dispatch_stack
 """How many dispatch modes are on this thread."""
 without_functions = torch._C.DisableTorchFunction
 """A context in which no function mode sees anything."""
+function_modes: Callable[[], int] = torch._C._len_torch_function_stack
+"""How many function modes are on here; autograd's engine begins with none."""
 is_wrapper_subclass: Callable[[object], bool] = is_traceable_wrapper_subclass
 
 TORCH = tuple(int(number) for number in re.findall(r"\d+", torch.__version__)[:2])

@@ -7,7 +7,7 @@ storages, so every view sees what was written through another; whatever an unkno
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import torch
@@ -41,12 +41,14 @@ class Unknowable(InputError):
 class KnownContents:
     """What a storage holds from one write to the next: its elements in a row, made once."""
 
-    __slots__ = ("_elements", "_make", "depth")
+    __slots__ = ("_elements", "_make", "assumed", "depth")
 
-    def __init__(self, make: Callable[[], Tensor], depth: int = 0) -> None:
+    def __init__(self, make: Callable[[], Tensor], depth: int = 0, *, assumed: bool = False) -> None:
         self._make: Callable[[], Tensor] | None = make
         self._elements: Tensor | None = None
         self.depth = depth
+        self.assumed = assumed
+        """Whether it follows from a choice that we made, as a router's on unknown values."""
 
     @property
     def elements(self) -> Tensor:
@@ -80,7 +82,9 @@ class DeferredOp:
 
     def __init__(self, func: Any, args: Any, kwargs: Any, written: list[KnownContents]) -> None:
         self.func, self.args, self.kwargs, self.written = func, args, kwargs, written
-        self.depth = 1 + max((read.contents.depth for read in _reads((args, kwargs))), default=0)
+        reads = list(_reads((args, kwargs)))
+        self.depth = 1 + max((read.contents.depth for read in reads), default=0)
+        self.assumed = any(read.contents.assumed for read in reads)
         self._made: tuple[Any, dict[KnownContents, Tensor]] | None = None
 
     def made(self) -> tuple[Any, dict[KnownContents, Tensor]]:
@@ -125,10 +129,10 @@ def remember(twin: Tensor, real: Tensor, *, part_of: Tensor | None = None) -> Te
     return known(twin, read)
 
 
-def known(tensor: Tensor, value: Callable[[], Tensor], depth: int = 0) -> Tensor:
+def known(tensor: Tensor, value: Callable[[], Tensor], depth: int = 0, *, assumed: bool = False) -> Tensor:
     """A fresh meta tensor whose value is made when it is asked for."""
     layout, dtype, size = _layout(tensor), tensor.dtype, _elements_in_storage(tensor)
-    return _put(tensor, KnownContents(lambda: _laid_out(value(), layout, dtype, size), depth))
+    return _put(tensor, KnownContents(lambda: _laid_out(value(), layout, dtype, size), depth, assumed=assumed))
 
 
 def forget(tensors: Any) -> None:
@@ -182,7 +186,8 @@ def _note(call: DeferredOp, written: dict[int, Tensor], inputs: Any, output: Any
     given = {internals.storage_key(tensor) for tensor in flat(inputs)}
     for tensor in written.values():
         before = _sure(tensor)
-        _put(tensor, KnownContents(lambda before=before: call.made()[1][before], call.depth))  # type: ignore[misc]
+        written_by_call = partial(_written_by, call, before)
+        _put(tensor, KnownContents(written_by_call, call.depth, assumed=call.assumed))
     alone = isinstance(output, Tensor)
     for i, tensor in enumerate([output] if alone else output if isinstance(output, list | tuple) else ()):
         if not isinstance(tensor, Tensor) or not tensor.is_meta or tensor.numel() > LARGEST:
@@ -192,13 +197,23 @@ def _note(call: DeferredOp, written: dict[int, Tensor], inputs: Any, output: Any
         if call.func.overloadpacket in EMPTY:
             _blank(tensor)
         else:
-            known(tensor, lambda i=i: call.made()[0] if alone else call.made()[0][i], call.depth)  # type: ignore[misc]
+            known(tensor, partial(_made_by, call, None if alone else i), call.depth, assumed=call.assumed)
     if call.depth > DEEPEST:
         for tensor in [*written.values(), *flat(output)]:
             try:
                 value_of(tensor)
             except Unknowable:
                 forget(tensor)
+
+
+def _written_by(call: DeferredOp, before: KnownContents) -> Tensor:
+    return call.made()[1][before]
+
+
+def _made_by(call: DeferredOp, position: int | None) -> Tensor:
+    made = call.made()[0]
+    result: Tensor = made if position is None else made[position]
+    return result
 
 
 def _written(func: Any, args: Any, kwargs: dict[str, Any]) -> Iterator[Tensor]:

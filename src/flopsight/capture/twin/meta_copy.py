@@ -22,8 +22,8 @@ from .known_values import remember
 ORDERS = ("sorted_indices", "unsorted_indices")
 FEW = 16
 """Elements up to which a parameter's values may be asked for: a learned scale, not a matrix."""
-OWN_HOOKS = ("transformers.utils.output_capturing",)
-"""Hooks with which a model works, and which keep nothing: where their functions are defined."""
+OWN_HOOKS = ("transformers.utils.output_capturing", "torch.nn.utils.weight_norm", "torch.nn.utils.spectral_norm")
+"""Hooks with which a model works, and which keep nothing of their own: where their functions are defined."""
 
 
 def refusal(model: nn.Module) -> str | None:

@@ -10,11 +10,13 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.autograd.function import BackwardCFunction
 
 from ...caveats import Assumed
 from ..count.dispatch import Counter
 from ..count.tape import Tape
 from ..hooks import internals
+from ..hooks.patches import Call, wrapped
 from ..model.sites import Sites
 from ..model.tensors import flat, with_leaves
 from . import known_values
@@ -22,7 +24,7 @@ from .attention import attention_as_on
 from .cpu_kernels import CPU_KERNELS
 from .meta_kernels import KERNELS, by_single_precision, spread
 from .target_device import TargetDevice
-from .value_ops import AFTER, INSTEAD
+from .value_ops import AFTER, INSTEAD, ZERO
 
 Tensor = torch.Tensor
 aten = torch.ops.aten
@@ -50,6 +52,8 @@ class MetaCounter(Counter):
     ) -> None:
         super().__init__(model, known, tape)
         self._target = target
+        device = torch.empty(0, device=target).device
+        self._disguise = TargetDevice(device, lambda tensor: known_values.value_of(self._on_meta(tensor)))
         self._kernels = KERNELS | CPU_KERNELS if target == "cpu" else KERNELS
         self._memo: dict[Any, Any] = {}
         self._joined: dict[int, tuple[weakref.ref[torch.UntypedStorage], Tensor]] = {}
@@ -58,9 +62,13 @@ class MetaCounter(Counter):
     def _watch_all(self, entered: ExitStack) -> None:
         """Begin to watch; the model runs as it would on the target device."""
         entered.enter_context(attention_as_on(self._target))
-        device = torch.empty(0, device=self._target).device
-        entered.enter_context(TargetDevice(device, lambda tensor: known_values.value_of(self._on_meta(tensor))))
+        entered.enter_context(self._disguise)
+        entered.enter_context(wrapped(BackwardCFunction, "apply", self._disguise.in_backward))
         super()._watch_all(entered)
+
+    def watch(self, plain: Call) -> Call:
+        """Module calls that know their row, and the device that they are on also when backward makes them again."""
+        return super().watch(self._disguise.in_backward(plain))
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Note an op, unless it moves a tensor to the device where its original is already."""
@@ -128,6 +136,9 @@ class MetaCounter(Counter):
         return aliased
 
     def _assume(self, what: str) -> None:
+        """Note an assumption; zero for an unknown number is refused where real tensors are there to be asked instead."""
+        if what is ZERO and self._target != META.type:
+            raise known_values.Unknowable
         self.tape.doubt(Assumed(what))
 
     def _instead(self, func: Any, args: Any, kwargs: Any) -> Any:

@@ -14,7 +14,8 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from ..hooks import internals
-from . import recurrent
+from ..hooks.patches import Call
+from . import moves, recurrent
 from .group_norm import group_norm_on_cpu
 from .known_values import Unknowable, value_of
 
@@ -29,6 +30,17 @@ class TargetDevice(TorchFunctionMode):
         super().__init__()
         self.device = device
         self.value = value
+
+    def in_backward(self, call: Call) -> Call:
+        """Code of the user's that runs in a backward, which leaves function modes behind, asks for devices too."""
+
+        def disguised(*args: Any, **kwargs: Any) -> Any:
+            if internals.graph_task() == -1 or internals.function_modes():
+                return call(*args, **kwargs)
+            with self:
+                return call(*args, **kwargs)
+
+        return disguised
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Answer as a tensor on the device would."""
@@ -169,6 +181,10 @@ ANSWERS: dict[Any, Callable[..., Any]] = {
     Tensor.is_cpu.__get__: _is_on("cpu"),  # type: ignore[attr-defined]
     Tensor.is_meta.__get__: _is_on("meta"),  # type: ignore[attr-defined]
     Tensor.get_device: _index,
+    Tensor.to: moves.to,
+    Tensor.cpu: moves.to_device("cpu"),
+    Tensor.cuda: moves.to_device("cuda"),
+    Tensor.type: moves.to_type,
     torch.tensor: _constant,
     torch.as_tensor: _constant,
     Tensor.new_tensor: _new_constant,

@@ -15,7 +15,10 @@ Tensor = torch.Tensor
 Assume = Callable[[str], None]
 aten = torch.ops.aten
 
-ZERO = "a value that depends on data was asked for and taken as zero"
+ZERO = (
+    "a value that depends on data was asked for and taken as zero; where a shape or a branch follows from it, "
+    "the figures are a lower bound"
+)
 BALANCED = "a router on unknown values chooses every expert equally often"
 DRAWN = "a random number decides what runs, and it was drawn anew"
 FINITE = "numbers that depend on data are finite"
@@ -24,7 +27,7 @@ FEW = 16
 
 
 def scalar(func: Any, args: Any, kwargs: Any, assume: Assume) -> Any:
-    """A Python number; zero where the value is not known."""
+    """A Python number; zero where the value is not known, if that may be assumed."""
     try:
         return func(*map(value_of, args), **kwargs)
     except Unknowable:
@@ -36,6 +39,14 @@ def shaped_by_values(func: Any, args: Any, kwargs: Any, _assume: Assume) -> Any:
     """A tensor, or several, whose shape depends on the values of the operands."""
     made = func(*(value_of(value) if isinstance(value, Tensor) else value for value in args), **kwargs)
     return _given(made) if isinstance(made, Tensor) else tuple(map(_given, made))
+
+
+def distinct(func: Any, args: Any, kwargs: Any, assume: Assume) -> Any:
+    """As many values as differ; how many that are after a choice of ours says nothing about the model's."""
+    contents = contents_of(args[0])
+    if contents is not None and contents.assumed:
+        raise Unknowable
+    return shaped_by_values(func, args, kwargs, assume)
 
 
 def masked_select(_func: Any, args: Any, _kwargs: Any, _assume: Assume) -> Tensor:
@@ -82,9 +93,9 @@ INSTEAD: dict[Any, Callable[[Any, Any, Any, Assume], Any]] = internals.by_op(
         "aten.nonzero_numpy.default": shaped_by_values,
         "aten.where.default": shaped_by_values,
         "aten.argwhere.default": shaped_by_values,
-        "aten._unique2.default": shaped_by_values,
-        "aten.unique_dim.default": shaped_by_values,
-        "aten.unique_consecutive.default": shaped_by_values,
+        "aten._unique2.default": distinct,
+        "aten.unique_dim.default": distinct,
+        "aten.unique_consecutive.default": distinct,
         "aten.repeat_interleave.Tensor": shaped_by_values,
         "aten.bincount.default": shaped_by_values,
         "aten.masked_select.default": masked_select,
@@ -115,7 +126,7 @@ def chosen(func: Any, args: Any, kwargs: Any, output: Any, assume: Assume) -> No
         at = dim % len(shape)
         return made.view([*shape[:at], *shape[at + 1 :], shape[at]]).movedim(-1, at)
 
-    known(indices, balanced)
+    known(indices, balanced, assumed=True)
 
 
 def drawn(func: Any, args: Any, kwargs: Any, output: Any, assume: Assume) -> None:
