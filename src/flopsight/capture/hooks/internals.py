@@ -172,6 +172,15 @@ def uses_onednn() -> bool:
     return torch.backends.mkldnn.is_available() and bool(torch._C._get_mkldnn_enabled())
 
 
+def onednn_has_halves(dtype: torch.dtype) -> bool:
+    """Whether oneDNN works with a type of half precision on this CPU."""
+    ask = {
+        torch.bfloat16: torch.ops.mkldnn._is_mkldnn_bf16_supported,
+        torch.float16: torch.ops.mkldnn._is_mkldnn_fp16_supported,
+    }.get(dtype)
+    return bool(ask is not None and ask())
+
+
 def node_sequence(node: Any) -> int:
     """When the node was made, in its thread's numbering."""
     number: int = node._sequence_nr()

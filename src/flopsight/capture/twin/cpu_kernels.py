@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from ..hooks import internals
+from .recurrent import fused_layer
 
 Tensor = torch.Tensor
 aten = torch.ops.aten
@@ -90,6 +91,7 @@ CPU_KERNELS: dict[Any, Callable[..., Any]] = {
     aten.native_group_norm.default: group_norm,
     aten.native_group_norm_backward.default: group_norm_backward,
     aten.log_sigmoid_forward.default: log_sigmoid,
+    aten.mkldnn_rnn_layer.default: fused_layer,
     aten.channel_shuffle.default: padded(aten.channel_shuffle.default),
     **{op.default: padded(op.default) for op in PADS},
     **{op.default: like_the_data for op in PADS_BACKWARD},

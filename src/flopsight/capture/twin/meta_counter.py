@@ -158,7 +158,7 @@ class MetaCounter(Counter):
             return args[0]
         if func.is_view or schema.is_mutable:
             return func(*args, **kwargs)
-        key = (func, _key(args), _key(tuple(kwargs.items())))
+        key = (func, torch.is_grad_enabled(), _key(args), _key(tuple(kwargs.items())))
         try:
             made = self._memo.get(key)
         except TypeError:

@@ -105,8 +105,10 @@ def ctc_loss_backward(_grad: Tensor, log_probs: Tensor, *_rest: Any, **_options:
 
 
 def mkldnn_rnn_layer_backward(*args: Any) -> tuple[Tensor, ...]:
-    """The gradients of the data, of the weights and of the states, each a tensor of its own."""
-    return tuple(torch.empty_like(one) for one in args[:7])
+    """The gradients of the data, of the weights and of the states, each a tensor of its own in single precision."""
+    biases = (3, 4)
+    shapes = [one.shape[:1] if i in biases else one.shape for i, one in enumerate(args[:7])]
+    return tuple(torch.empty(shape, dtype=SINGLE, device="meta") for shape in shapes)
 
 
 def cudnn_rnn_backward(data: Tensor, weight: list[Tensor], *rest: Any) -> tuple[Any, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import torch
@@ -12,24 +13,98 @@ Tensor = torch.Tensor
 aten = torch.ops.aten
 KINDS = ("rnn_relu", "rnn_tanh", "lstm", "gru")
 """In the order in which both oneDNN and cuDNN number them."""
+LONGEST_ASKED = 1 << 22
+"""Bytes of input and gates up to which a layer is run to learn how large its workspace is: milliseconds."""
 
 
-def is_fused_on_cpu(data: Tensor, hx: Any, *_rest: Any) -> bool:
-    """Whether the CPU has a fused kernel: single precision, no packed sequence, no projection."""
-    if isinstance(hx, Tensor) or not internals.uses_onednn():
+def layers_on_cpu(kind: str, *args: Any) -> tuple[Tensor, ...] | None:
+    """What torch does on the CPU, layer by layer; None for packed sequences, which meta takes apart as the CPU does."""
+    if isinstance(args[3], list):
+        return None
+    data, state, params, has_biases, num_layers, dropout, train, bidirectional, batch_first = args
+    states = (state,) if isinstance(state, Tensor) else tuple(state)
+    if kind == "lstm" and _is_fused(data, *states):
+        return _fused_lstm(data, states, params, has_biases, num_layers, dropout, train, bidirectional, batch_first)
+    x = data.transpose(0, 1) if batch_first else data
+    begins = list(zip(*(one.unbind(0) for one in states), strict=True))
+    directions = 2 if bidirectional else 1
+    each = len(params) // (num_layers * directions)
+    ends: list[tuple[Tensor, ...]] = []
+    for layer in range(num_layers):
+        first = layer * directions
+        parts = [params[at * each : (at + 1) * each] for at in range(first, first + directions)]
+        x = _both_directions(kind, x, begins[first:], [_Weights(part, has_biases) for part in parts], ends)
+        if dropout and train and layer < num_layers - 1:
+            x = torch.dropout(x, dropout, train=True)
+    return x.transpose(0, 1) if batch_first else x, *(torch.stack(one) for one in zip(*ends, strict=True))
+
+
+def _both_directions(
+    kind: str, x: Tensor, begins: Any, weights: list[_Weights], ends: list[tuple[Tensor, ...]]
+) -> Tensor:
+    """A layer, in one direction or both; what it needs on the way is gone when it returns."""
+    outputs = [_there_or_back(kind, x, begins[i], one, ends, back=i > 0) for i, one in enumerate(weights)]
+    return outputs[0] if len(outputs) == 1 else torch.cat(outputs, -1)
+
+
+def _there_or_back(
+    kind: str, x: Tensor, begin: Any, weights: _Weights, ends: list[tuple[Tensor, ...]], *, back: bool
+) -> Tensor:
+    steps = list(torch.nn.functional.linear(x, weights.w_ih, weights.b_ih).unbind(0))
+    made, end = _run(kind, steps[::-1] if back else steps, begin, weights)
+    ends.append(end)
+    return torch.stack(made[::-1] if back else made)
+
+
+class _Weights:
+    """The weights of one direction of a layer, by their names in torch."""
+
+    def __init__(self, weights: list[Tensor], has_biases: bool) -> None:
+        self.w_ih, self.w_hh, *rest = weights
+        self.b_ih, self.b_hh = rest[:2] if has_biases else (None, None)
+        self.projection = rest[-1] if len(rest) % 2 else None
+
+
+def _run(kind: str, steps: list[Tensor], begin: tuple[Tensor, ...], weights: _Weights) -> tuple[list[Tensor], Any]:
+    """One direction: what comes out at every step, and the state in the end; the inputs' products are there already."""
+    state, outputs = begin, []
+    for step in steps:
+        gates = torch.nn.functional.linear(state[0], weights.w_hh, weights.b_hh)
+        if kind == "lstm":
+            enter, forget, cell, leave = gates.add_(step).unsafe_chunk(4, 1)
+            enter, forget, cell, leave = enter.sigmoid_(), forget.sigmoid_(), cell.tanh_(), leave.sigmoid_()
+            memory = (forget * state[1]).add_(enter * cell)
+            hidden = leave * memory.tanh()
+            if weights.projection is not None:
+                hidden = hidden.matmul(weights.projection.t())
+            state = hidden, memory
+        elif kind == "gru":
+            inputs, (reset, update, new) = step.unsafe_chunk(3, 1), gates.unsafe_chunk(3, 1)
+            reset, update = reset.add_(inputs[0]).sigmoid_(), update.add_(inputs[1]).sigmoid_()
+            new = inputs[2].add(new.mul_(reset)).tanh_()
+            state = ((state[0] - new).mul_(update).add_(new),)
+        else:
+            summed = gates.add_(step)
+            state = (summed.tanh() if kind == "rnn_tanh" else summed.relu(),)
+        outputs.append(state[0])
+    return outputs, state
+
+
+def _is_fused(data: Tensor, state: Tensor, cell: Tensor) -> bool:
+    """Whether the CPU has a fused kernel: a precision that it knows, no projection."""
+    if not internals.uses_onednn() or not data.numel() or state.shape[-1] != cell.shape[-1]:
         return False
-    return data.dtype is torch.float32 and data.numel() > 0 and hx[0].shape[-1] == hx[1].shape[-1]
+    return data.dtype is torch.float32 or internals.onednn_has_halves(data.dtype)
 
 
-def lstm_on_cpu(
-    data: Tensor, hx: tuple[Tensor, Tensor], params: list[Tensor], has_biases: bool, num_layers: int,
+def _fused_lstm(
+    data: Tensor, states: tuple[Tensor, ...], params: list[Tensor], has_biases: bool, num_layers: int,
     dropout: float, train: bool, bidirectional: bool, batch_first: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
-    """What torch does on the CPU, layer by layer."""
-    hidden, directions = hx[0].shape[-1], 2 if bidirectional else 1
+    hidden, directions = states[0].shape[-1], 2 if bidirectional else 1
     each = 4 if has_biases else 2
-    x = (data.transpose(0, 1) if batch_first else data).contiguous()
-    states: list[Tensor] = []
+    given = x = (data.transpose(0, 1) if batch_first else data).contiguous()
+    ends: list[Tensor] = []
     cells: list[Tensor] = []
     for layer in range(num_layers):
         outputs = []
@@ -37,21 +112,49 @@ def lstm_on_cpu(
             at = layer * directions + direction
             weights = params[at * each : (at + 1) * each]
             if not has_biases:
-                weights = [
-                    *weights,
-                    *(torch.zeros(weights[0].shape, dtype=data.dtype, device=data.device) for _ in "ih"),
-                ]
-            output, state, cell, _ = aten.mkldnn_rnn_layer(
-                x, *weights, hx[0][at], hx[1][at], direction > 0, [], KINDS.index("lstm"), hidden, num_layers,
+                weights += [torch.zeros_like(weight) for weight in weights]
+            output, end, cell, _ = aten.mkldnn_rnn_layer(
+                x, *weights, states[0][at], states[1][at], direction > 0, [], KINDS.index("lstm"), hidden, num_layers,
                 has_biases, bidirectional, batch_first, train,
             )  # fmt: skip
             outputs.append(output)
-            states.append(state)
+            ends.append(end)
             cells.append(cell)
         x = outputs[0] if directions == 1 else torch.cat(outputs, -1)
         if dropout and train and layer < num_layers - 1:
             x = torch.dropout(x, dropout, train=True)
-    return x.transpose(0, 1) if batch_first else x, torch.stack(states), torch.stack(cells)
+    del given
+    return x.transpose(0, 1) if batch_first else x, torch.stack(ends), torch.stack(cells)
+
+
+def fused_layer(*args: Any) -> tuple[Tensor, ...]:
+    """A layer of oneDNN, and the workspace that its backward reads, which torch's meta kernel leaves out."""
+    output, state, cell, workspace = aten.mkldnn_rnn_layer.default(*args)
+    if torch.is_grad_enabled():
+        data, hidden = args[0], args[10]
+        workspace = workspace.new_empty(workspace_bytes(*data.shape, hidden, data.dtype))
+    return output, state, cell, workspace
+
+
+@cache
+def workspace_bytes(steps: int, batch: int, width: int, hidden: int, dtype: torch.dtype) -> int:
+    """What oneDNN keeps of a layer: it is asked, with a layer of this size; a long one is read off two shorter ones."""
+    short = max(LONGEST_ASKED // (4 * batch * (width + 4 * hidden)), 2)
+    if steps <= short:
+        return _asked(steps, batch, width, hidden, dtype)
+    whole, half = (_asked(length, batch, width, hidden, dtype) for length in (short, short // 2))
+    return whole + (whole - half) * (steps - short) // (short - short // 2)
+
+
+def _asked(steps: int, batch: int, width: int, hidden: int, dtype: torch.dtype) -> int:
+    with internals.without_modes(), torch.enable_grad():
+        weights = [torch.zeros(4 * hidden, *rest, dtype=dtype) for rest in ((width,), (hidden,), (), ())]
+        states = [torch.zeros(batch, hidden, dtype=dtype) for _ in "hc"]
+        made = aten.mkldnn_rnn_layer.default(
+            torch.zeros(steps, batch, width, dtype=dtype), *weights, *states, False, [], KINDS.index("lstm"), hidden, 1,
+            True, False, False, True,
+        )  # fmt: skip
+    return int(made[3].numel())
 
 
 def network_on_cuda(kind: str, *args: Any) -> tuple[Tensor, ...]:

@@ -153,9 +153,8 @@ def _recurrent(kind: str) -> Callable[..., Any]:
     def run(mode: TargetDevice, func: Any, args: Any, kwargs: Any) -> Any:
         if mode.device.type == "cuda" and torch.backends.cudnn.enabled:
             return recurrent.network_on_cuda(kind, *args)
-        if mode.device.type == "cpu" and kind == "lstm" and recurrent.is_fused_on_cpu(*args):
-            return recurrent.lstm_on_cpu(*args)
-        return func(*args, **kwargs)
+        made = recurrent.layers_on_cpu(kind, *args) if mode.device.type == "cpu" else None
+        return func(*args, **kwargs) if made is None else made
 
     return run
 
