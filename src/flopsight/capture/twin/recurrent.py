@@ -61,7 +61,8 @@ class _Weights:
 
     def __init__(self, weights: list[Tensor], has_biases: bool) -> None:
         self.w_ih, self.w_hh, *rest = weights
-        self.b_ih, self.b_hh = rest[:2] if has_biases else (None, None)
+        self.b_ih: Tensor | None = rest[0] if has_biases else None
+        self.b_hh: Tensor | None = rest[1] if has_biases else None
         self.projection = rest[-1] if len(rest) % 2 else None
 
 
