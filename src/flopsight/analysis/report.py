@@ -98,11 +98,16 @@ class Words:
         return number
 
 
-def report(profile: Profile, extra: Iterable[Metric] = (), *, folded: bool = True) -> dict[str, Any]:
-    """Everything that the page draws of one profile; `extra` metrics follow our own, `folded` runs of blocks are one row."""
+def report(
+    profile: Profile, extra: Iterable[Metric] = (), bound: Sequence[str] = (), *, folded: bool = True
+) -> dict[str, Any]:
+    """Everything that the page draws of one profile.
+
+    `extra` metrics follow our own, `bound` says what binds each module, `folded` runs of blocks are one row.
+    """
     nodes = list(profile.walk())
     return {
-        "modules": modules(nodes, (*METRICS, *extra), folded=folded),
+        "modules": modules(nodes, (*METRICS, *extra), bound, folded=folded),
         "operators": operators(profile),
         "memory": memory(profile, nodes),
         "timeline": timeline(profile),
@@ -110,7 +115,9 @@ def report(profile: Profile, extra: Iterable[Metric] = (), *, folded: bool = Tru
     }
 
 
-def modules(nodes: Sequence[Node], metrics: Iterable[Metric], *, folded: bool = True) -> dict[str, Any]:
+def modules(
+    nodes: Sequence[Node], metrics: Iterable[Metric], bound: Sequence[str] = (), *, folded: bool = True
+) -> dict[str, Any]:
     """The module tree as columns."""
     words = Words()
     words.number("")
@@ -127,7 +134,7 @@ def modules(nodes: Sequence[Node], metrics: Iterable[Metric], *, folded: bool = 
         "output": [words.number(_shapes(node.output_shapes)) for node in nodes],
         "extra": [words.number(node.extra_repr) for node in nodes],
         "mark": [words.number(mark(node)) for node in nodes],
-        "bound": [0 for _ in nodes],
+        "bound": [words.number(word) for word in bound] or [0 for _ in nodes],
         "parent": parent,
         "calls": [node.calls for node in nodes],
         "alike": [[place[id(node)] for node in run] for run in alike(nodes[0])] if folded else [],

@@ -172,7 +172,12 @@ def compulsory_bytes(node: Node) -> int:
 def bound_by(node: Node, ceilings: Ceilings, *, dtype: str = "") -> str | None:
     """Compute, memory, communication, or what fusion decides; launches are seen in time alone."""
     roof = roof_of(node, ceilings, dtype=dtype)
-    if roof is None or not (roof.limit or roof.link):
+    return binding(roof, node, ceilings) if roof is not None else None
+
+
+def binding(roof: Roof, node: Node, ceilings: Ceilings) -> str | None:
+    """The same for a subtree whose roof is known already."""
+    if not (roof.limit or roof.link):
         return None
     if roof.link > roof.limit:
         return COMMUNICATION

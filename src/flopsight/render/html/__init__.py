@@ -19,6 +19,7 @@ from ...analysis.folding import shortened
 from ...analysis.passes import to_depth
 from ...analysis.report import report, verdict
 from ...analysis.report_diff import diff_report
+from ...analysis.report_limits import limit_metric, limit_sentence, limits
 from ...analysis.report_ranks import collectives, ranks
 from ...analysis.summary_facts import facts
 from ...job import Job
@@ -51,16 +52,22 @@ def render(profiled: Profile | Job, *, depth: int | None = None, full: bool = Fa
     """
     profile, job = (profiled.model, profiled) if isinstance(profiled, Job) else (profiled, None)
     shown = profile if depth is None else replace(profile, root=to_depth(depth)(profile.root))
-    name = title(profile)
+    name, nodes = title(profile), list(shown.walk())
+    found = limits(shown, nodes)
+    roofs = found.get("roofs")
+    extra = [limit_metric(nodes, roofs)] if roofs else []
+    said = ", ".join(part for part in (verdict(profile), limit_sentence(shown, found)) if part)
     data = {
         "title": name,
         "made": made_text(profile),
-        "verdict": verdict(profile),
+        "verdict": said,
         "cards": [
             [[fact.label, units.say(fact.value, fact.unit), fact.note] for fact in group] for group in facts(profile)
         ],
         "coverage": {"complete": profile.coverage.complete, "lines": coverage_lines(profile)},
-        **report(shown, folded=not full),
+        **report(shown, extra, found.get("bound", ()), folded=not full),
+        "roofline": found.get("roofline"),
+        "findings": found["findings"],
         "ranks": _ranks(shown, job),
     }
     return page(name, data, static_body(profile, shortened(shown.root, None, STATIC_ROWS, full=full)))
