@@ -56,8 +56,9 @@ def on(device, dtype, make, *, train=False, last=False):
     return model, inputs
 
 
-def tokens(batch, length):
-    return torch.randint(0, 1000, (batch, length))
+def tokens(batch, length, vocabulary=30000):
+    """Ids from the whole vocabulary: a table of which few rows are read stays in the cache."""
+    return torch.randint(0, vocabulary, (batch, length))
 
 
 def images(batch, side=224):
@@ -71,7 +72,7 @@ def llama(layers=32, width=4096, inner=14336, heads=32, kv=8, vocab=128256, batc
         hidden_size=width, intermediate_size=inner, num_hidden_layers=layers, num_attention_heads=heads, num_key_value_heads=kv,
         vocab_size=vocab, use_cache=False, **more,
     )  # fmt: skip
-    return LlamaForCausalLM(config), {"input_ids": tokens(batch, length)}
+    return LlamaForCausalLM(config), {"input_ids": tokens(batch, length, vocab)}
 
 
 def bert(width=1024, layers=24, batch=80, length=128, **more):
@@ -274,7 +275,7 @@ def experiment_cases(device):
     """Name, what must bind, the full case and the changed one, each (model, inputs), and the ratio of times that follows; None: that of the limits."""
     big = device != "cpu"
     dtype = BF16 if big else torch.float32
-    wide, tall = (8192, 8192) if big else (1024, 1024)
+    side, tall = (8192, 8192) if big else (1024, 1024)
 
     def rand(*shape, number=dtype):
         return torch.randn(*shape, device=device).to(number)
@@ -282,14 +283,15 @@ def experiment_cases(device):
     def dense(rows, width, out, number=dtype):
         return nn.Linear(width, out, bias=False).to(device, number), (rand(rows, width, number=number),)
 
-    yield "product, half the inner size", "compute", dense(tall, wide, wide), dense(tall, wide // 2, wide), None
-    yield "product, half the rows", "compute", dense(tall, wide, wide), dense(tall // 2, wide, wide), None
+    yield "product, half the inner size", "compute", dense(tall, side, side), dense(tall, side // 2, side), None
+    yield "product, half the rows", "compute", dense(tall, side, side), dense(tall // 2, side, side), None
     thin = 16384 if big else 4096
     yield "two rows, half of them", "memory", dense(2, thin, thin), dense(1, thin, thin), 1.0
     yield "two rows, half the outputs", "memory", dense(2, thin, thin), dense(2, thin, thin // 2), None
-    if big:
-        yield "two rows, half the dtype", "memory", dense(2, thin, thin, torch.float32), dense(2, thin, thin), None
     many = (1 << 28) if big else (1 << 24)
+    wide = [rand(many, number=torch.float32) for _ in range(2)]
+    narrow = [x.to(BF16) for x in wide]
+    yield "sum of two, half the dtype", "memory", (Add(), wide), (Add(), narrow), None
     yield (
         "sum of two, half the elements",
         "memory",
@@ -310,13 +312,13 @@ def experiment_cases(device):
         (Attend(), [rand(*half) for _ in range(3)]),
         None,
     )
-    channels, batch, side = (256, 64, 56) if big else (64, 4, 56)
+    channels, batch, extent = (256, 64, 56) if big else (64, 4, 56)
 
     def conv(out):
         layer = (
             nn.Conv2d(channels, out, 3, padding=1, bias=False).to(device, dtype).to(memory_format=torch.channels_last)
         )
-        return layer, (rand(batch, channels, side, side).contiguous(memory_format=torch.channels_last),)
+        return layer, (rand(batch, channels, extent, extent).contiguous(memory_format=torch.channels_last),)
 
     yield "convolution, half the channels out", "compute", conv(channels), conv(channels // 2), None
     if big:
@@ -325,8 +327,8 @@ def experiment_cases(device):
             layers = [layer for _ in range(depth) for layer in (nn.Linear(width, width), nn.ReLU())]
             return nn.Sequential(*layers).to(device, dtype), (rand(8, width),)
 
-        yield "deep and narrow, half the width", "launch", stack(256, 100), stack(128, 100), 1.0
-        yield "deep and narrow, half the depth", "launch", stack(256, 100), stack(256, 50), 0.5
+        yield "deep and narrow, half the width", "launch", stack(256, 300), stack(128, 300), 1.0
+        yield "deep and narrow, half the depth", "launch", stack(256, 300), stack(256, 150), 0.5
 
 
 def experiments(device):

@@ -8,14 +8,15 @@ SURFACE = {
     "demo": ["--output"],
     "profile": [
         "TARGET", "--input", "--train", "--optimizer", "--device", "--dtype", "--meta", "--strict", "--repeats", "--warmup", "--time-budget",
-        "--output", "--format", "--depth", "--top", "--full", "--width", "--sort",
+        "--output", "--format", "--depth", "--top", "--full", "--width", "--sort", "--on",
     ],
-    "show": ["PROFILE...", "--format", "--depth", "--top", "--full", "--width", "--sort", "--output"],
+    "show": ["PROFILE...", "--format", "--depth", "--top", "--full", "--width", "--sort", "--on", "--output"],
+    "advise": ["PROFILE", "--on"],
     "diff": ["BEFORE", "AFTER", "--fail-on", "--tolerance", "--format", "--output"],
     "check": ["PROFILE", "--budget"],
     "merge": ["FOLDER", "--output", "--format", "--depth", "--top", "--full", "--width", "--sort"],
     "ops": ["[TARGET]", "--input", "--train", "--meta"],
-    "device": ["[DEVICE]", "--peak"],
+    "device": ["[DEVICE]", "--peak", "--measure"],
     "run": ["SCRIPT [ARGS]...", "--module", "--step", "--steps", "--model", "--per", "--config", "--output", "--format"],
 }  # fmt: skip
 SHORT = {"--output": "-o", "--input": "-i", "--format": "-f", "--module": "-m"}

@@ -37,7 +37,7 @@ def test_a_model_without_parameters_work_or_time_divides_by_nothing(format):
 
 def test_an_unknown_format_names_the_nearest_and_all():
     with pytest.raises(
-        InputError, match=r"no format 'tabel'. Did you mean 'table'\? Formats: tree, table, memory, deepspeed, "
+        InputError, match=r"no format 'tabel'. Did you mean 'table'\? Formats: tree, table, bound, memory, deepspeed, "
     ):
         lenet().render("tabel")
 

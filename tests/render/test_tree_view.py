@@ -21,7 +21,8 @@ def deep(n):
 
 
 def rows(text):
-    return text.split("\n\n")[1].splitlines()[2:]
+    """The rows of the grid, which stands behind the title and the headline."""
+    return text.split("\n\n")[2].splitlines()[2:]
 
 
 def test_printing_a_profile_draws_its_tree(monkeypatch):
@@ -84,7 +85,7 @@ def test_the_text_is_ascii(make):
 
 
 def test_narrow_pages_keep_the_figures_that_matter_most():
-    header = tree(stack(), width=60).split("\n\n")[1].splitlines()[0]
+    header = tree(stack(), width=60).split("\n\n")[2].splitlines()[0]
 
     assert {"module", "params", "FLOPs", "latency"} <= set(header.split())
     assert "MACs" not in header

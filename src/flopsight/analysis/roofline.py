@@ -184,14 +184,14 @@ def binding(roof: Roof, node: Node, ceilings: Ceilings) -> str | None:
     unfused = COMPUTE if 2 * roof.at_peak >= roof.limit else MEMORY
     if not ceilings.bandwidth:
         return unfused
-    fused = COMPUTE if roof.compute >= compulsory_bytes(node) / ceilings.bandwidth else MEMORY
+    fused = COMPUTE if roof.compute and roof.compute >= compulsory_bytes(node) / ceilings.bandwidth else MEMORY
     # more bytes cannot turn work that memory binds into work that compute binds
     return unfused if unfused in (fused, COMPUTE) else FUSION
 
 
 def waits_for_host(node: Node, profile: Profile) -> bool:
     """Whether the device had no kernel to run for most of the time: launches bind."""
-    if node is profile.root:
+    if node.path == profile.root.path:
         busy, whole = device_seconds(profile), step_seconds(profile)
         return busy is not None and whole is not None and whole - busy > MOSTLY_IDLE * whole
     return node.idle is not None and bool(node.stream_latency) and node.idle > MOSTLY_IDLE * (node.stream_latency or 0)

@@ -122,17 +122,19 @@ class OpTotal:
     status: str
     calls: int
     cost: Cost
+    seconds: float | None = None
+    """Measured: of its kernels on a device, of the op on the host in a traced run on a CPU."""
 
 
 def op_totals(root: Node) -> list[OpTotal]:
     """Every op by phase, most FLOPs first, then most bytes."""
-    found: dict[tuple[str, str, str], tuple[int, Cost]] = {}
+    found: dict[tuple[str, str, str], tuple[int, Cost, float | None]] = {}
     for node in root.walk():
         for row in node.ops:
             key = row.op, row.phase, row.status
-            calls, cost = found.get(key, (0, FREE))
-            found[key] = calls + row.calls, cost + row.cost
-    totals = [OpTotal(*key, calls, cost) for key, (calls, cost) in found.items()]
+            calls, cost, seconds = found.get(key, (0, FREE, None))
+            found[key] = calls + row.calls, cost + row.cost, known_sum((seconds, row.seconds))
+    totals = [OpTotal(*key, calls, cost, seconds) for key, (calls, cost, seconds) in found.items()]
     return sorted(totals, key=lambda total: (-total.cost.flops, -total.cost.bytes, total.op))
 
 

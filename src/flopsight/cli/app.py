@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from .. import __version__
+from .advise import advise
 from .check import check
 from .demo import demo
 from .device import device
@@ -32,7 +33,7 @@ app = typer.Typer(
 WORDS_ARE_ANSWERED = {"allow_extra_args": True}
 """A second word after a target is answered with what a target is."""
 
-for command in (demo, profile, show, diff, check, merge, ops, device):
+for command in (demo, profile, show, advise, diff, check, merge, ops, device):
     app.command(context_settings=WORDS_ARE_ANSWERED if command is profile else None)(command)
 # everything behind the script's name is the script's own
 app.command("run", context_settings={"allow_interspersed_args": False})(run_script)

@@ -1,23 +1,61 @@
-"""`flopsight device`: what hardware is here, and what it can do."""
+"""`flopsight device`: what hardware is here, a row of the table, or what this machine reaches."""
 
 from __future__ import annotations
 
+import re
+import sys
 from typing import Annotated
 
 import typer
+
+from ..errors import InputError
+
+HERE = re.compile(r"(cpu|cuda|mps|xpu|hpu|npu|meta|hip)(:\d+)?")
+"""Names that torch gives to devices of this machine; any other is looked up in the table."""
 
 
 def device(
     name: Annotated[
         str | None,
-        typer.Argument(metavar="[DEVICE]", help="cuda, cuda:1, mps, cpu; the default is what torch would use."),
+        typer.Argument(
+            metavar="[DEVICE]",
+            help="cuda, cuda:1, mps, cpu, or a row of the table such as h100-sxm; the default is what torch would use.",
+        ),
     ] = None,
     peak: Annotated[
         str | None, typer.Option("--peak", help="State dense peaks in FLOP/s: bf16=989e12,fp32=67e12.")
     ] = None,
+    measure: Annotated[
+        bool,
+        typer.Option("--measure", help="Measure this device's real ceilings, some seconds, and keep them for limits."),
+    ] = False,
 ) -> None:
-    """Show which device was found, its dense peaks, and where those figures come from."""
-    from ..hardware.detect import detect
-    from ..hardware.report import lines
+    """Show a device, its dense peaks, where those figures come from, and what was measured on this machine."""
+    from ..hardware.report import lines, row_lines
 
-    print("\n".join(lines(detect(name, peak_flops=peak))))
+    if name is not None and not HERE.fullmatch(name.strip().lower()):
+        from ..hardware.named import named_device
+
+        if measure or peak:
+            raise InputError(f"{name} is a row of the table; --measure and --peak are for a device of this machine.")
+        print("\n".join(row_lines(named_device(name))))
+        return
+    from ..hardware.detect import detect
+
+    found = detect(name, peak_flops=peak)
+    if measure:
+        import torch
+
+        from ..hardware.ceilings import remember
+        from ..hardware.measured import measure as measure_ceilings
+
+        kept = remember(measure_ceilings(found, _progress), torch.get_num_threads())
+        _progress("")
+        print(f"Saved {kept}", file=sys.stderr)
+    print("\n".join(lines(found)))
+
+
+def _progress(text: str) -> None:
+    """One line that replaces itself, on a terminal."""
+    if sys.stderr.isatty():
+        print(f"\r\x1b[2K{f'measuring {text}' if text else ''}", end="", file=sys.stderr, flush=True)

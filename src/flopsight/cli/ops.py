@@ -55,13 +55,17 @@ def used_lines(profile: Profile) -> list[str]:
     """One line an op and phase, the heaviest first, and what is not counted."""
     from ..analysis.tables import op_totals
 
-    head = ("op", "phase", "calls", "MACs", "FLOPs", "bytes", "status")
+    totals = op_totals(profile.root)
+    head = ("op", "phase", "calls", "MACs", "FLOPs", "bytes", "time", "status")
     rows = [
         (total.op, total.phase, units.count(total.calls), units.si(total.cost.macs), units.si(total.cost.flops),
-         units.size(total.cost.bytes), total.status)
-        for total in op_totals(profile.root)
+         units.size(total.cost.bytes), "" if total.seconds is None else units.seconds(total.seconds), total.status)
+        for total in totals
     ]  # fmt: skip
-    lines = _columns([head, *rows], right={2, 3, 4, 5})
+    lines = _columns([head, *rows], right={2, 3, 4, 5, 6})
+    if any(total.seconds is not None for total in totals):
+        where = "of the host in a traced run" if profile.environment.device == "cpu" else "of kernels on the device"
+        lines.append(f"time: seconds {where}, ops inside an op included")
     for op, missed in profile.coverage.unknown.items():
         lines.append(f"not counted: {op} in {', '.join(name or 'the root' for name in missed.modules)}: {missed.why}")
     share = units.percent(profile.coverage.share)

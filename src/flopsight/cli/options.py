@@ -42,3 +42,7 @@ Sort = Annotated[
     typer.Option("--sort", help="Order of the table: flops, macs, params, activation_bytes, latency, model."),
 ]
 Width = Annotated[int | None, typer.Option("--width", help="Characters in a line; the default is the terminal's.")]
+On = Annotated[
+    str | None,
+    typer.Option("--on", metavar="DEVICE", help="Limits on a device that is not here: h100-sxm, a100-sxm4-80, mi300x."),
+]

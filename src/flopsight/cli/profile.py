@@ -46,12 +46,13 @@ def profile(
     full: options.Full = False,
     width: options.Width = None,
     sort: options.Sort = None,
+    on: options.On = None,
 ) -> None:
     """Count and time a model, module by module. Without --train it runs as in inference: eval mode, no gradients."""
     _refuse_more_words(context.args)
     specs = parse_inputs(input or [])
     number = parse_dtype(dtype) if dtype else None
-    view = prepare_view(format, depth=depth, top=top, full=full, width=width, sort=sort, outputs=output or ())
+    view = prepare_view(format, depth=depth, top=top, full=full, width=width, sort=sort, on=on, outputs=output or ())
     if optimizer and not train:
         raise InputError("--optimizer steps after a backward; add --train.")
     if meta and device:

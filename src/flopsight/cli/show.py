@@ -19,13 +19,14 @@ def show(
     full: options.Full = False,
     width: options.Width = None,
     sort: options.Sort = None,
+    on: options.On = None,
     output: options.Outputs = None,
 ) -> None:
     """Draw a saved profile in any format; several stand side by side, and two make a page of what changed."""
     if len(profiles) > 1:
         _side_by_side(profiles, "table" if format == "tree" else format, output or ())
         return
-    view = prepare_view(format, depth=depth, top=top, full=full, width=width, sort=sort, outputs=output or ())
+    view = prepare_view(format, depth=depth, top=top, full=full, width=width, sort=sort, on=on, outputs=output or ())
     view.present(load(profiles[0]))
 
 

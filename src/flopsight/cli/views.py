@@ -51,6 +51,7 @@ def prepare_view(
     full: bool = False,
     width: int | None = None,
     sort: str | None = None,
+    on: str | None = None,
     outputs: Sequence[Path] = (),
 ) -> View:
     """Check a format, its options and the files to write, before any work is done."""
@@ -58,11 +59,23 @@ def prepare_view(
     if top is not None and found.top is None:
         limited = (name for name, known in FORMATS.items() if known.top)
         raise InputError(f"The format {format} shows everything; --top is for {', '.join(limited)}.")
-    options = {"depth": depth, "full": full or None, "width": width, "sort": sort}
+    if on is not None:
+        _check_device(format, on)
+    options = {"depth": depth, "full": full or None, "width": width, "sort": sort, "on": on}
     if top is not None and found.top is not None:
         options[found.top] = top
     printed = prepare(format, **options)
     return View(printed, tuple((path, _for_file(path, printed)) for path in outputs))
+
+
+def _check_device(format: str, on: str) -> None:
+    """Refuse a device that is not in the table, or a format that shows no limits."""
+    from ..hardware.named import named_device
+
+    named_device(on)
+    showing = [name for name, known in FORMATS.items() if "on" in known.options]
+    if format not in showing:
+        raise InputError(f"The format {format} shows no limits; --on is for {', '.join(showing)}.")
 
 
 def _for_file(path: Path, printed: Drawing) -> Drawing:

@@ -12,7 +12,8 @@ from ..ceilings import Ceilings
 from ..costs import OpRow
 from .sampling import Sampler
 
-MATMUL, THIN, CONVOLUTION, ATTENTION = "matmul", "thin matmul", "convolution", "attention"
+MATMUL, THIN, ODD, ATTENTION = "matmul", "thin matmul", "odd matmul", "attention"
+CONVOLUTION, STEM, GROUPED, POOL = "convolution", "stem convolution", "grouped convolution", "pooling"
 NORM, BATCH_NORM, SOFTMAX, POINTWISE, REDUCTION, COPY = (
     "norm",
     "batch norm",
@@ -23,6 +24,8 @@ NORM, BATCH_NORM, SOFTMAX, POINTWISE, REDUCTION, COPY = (
 )
 
 WIDTH = 1024
+PIECE = 8
+FEW_CHANNELS = 8
 
 Case = tuple[str, float, float, Callable[[], object]]
 """The kind, matrix FLOPs, bytes, and the work."""
@@ -35,8 +38,12 @@ def family(row: OpRow, *, by_compute: bool = True) -> str:
         if "attention" in name:
             return ATTENTION
         if "conv" in name:
-            return CONVOLUTION
-        return MATMUL if by_compute else THIN
+            return _convolution(row)
+        if not by_compute:
+            return THIN
+        return ODD if _odd(row) else MATMUL
+    if "pool" in name:
+        return POOL
     if "batch_norm" in name:
         return BATCH_NORM
     if "norm" in name:
@@ -44,6 +51,23 @@ def family(row: OpRow, *, by_compute: bool = True) -> str:
     if "softmax" in name:
         return SOFTMAX
     return {"reduction": REDUCTION, "copy": COPY}.get(row.kind, POINTWISE)
+
+
+def _convolution(row: OpRow) -> str:
+    """Few channels into a group, or many groups, keep matrix units from their work."""
+    shapes = [shape for shape in (row.shapes[0] if row.shapes else ()) if len(shape) == len(row.shapes[0][0]) > 2]
+    if len(shapes) < 2:
+        return CONVOLUTION
+    image, weight = shapes[-2:]
+    if weight[1] < image[1]:
+        return GROUPED
+    return STEM if weight[1] < FEW_CHANNELS else CONVOLUTION
+
+
+def _odd(row: OpRow) -> bool:
+    """Whether the inner or the output size of a product is no multiple of 8: it loads no whole pieces of 16 bytes."""
+    shapes = row.shapes[0] if row.shapes else ()
+    return bool(shapes) and len(shapes[-1]) > 1 and any(size % PIECE for size in shapes[-1][-2:] if size > PIECE)
 
 
 def share_reached(points: tuple[tuple[float, ...], ...], limit: float) -> float:
@@ -88,6 +112,8 @@ def _cases(torch: Any, sampler: Sampler, dtype: Any) -> Iterator[Case]:
 
     for side in (128, 512, 1024) if cpu else (256, 512, 1024, 2048, 4096, 8192):
         yield MATMUL, 2 * side**3, 3 * side**2 * size, partial(torch.mm, random(side, side), random(side, side))
+    for side in (127, 1023) if cpu else (511, 2047, 8191):
+        yield ODD, 2 * side**3, 3 * side**2 * size, partial(torch.mm, random(side, side), random(side, side))
     for rows, side in ((1, 1024), (1, 4096)) if cpu else ((1, 1024), (8, 4096), (16, 16384)):
         moved = (side**2 + 2 * rows * side) * size
         yield THIN, 2 * rows * side**2, moved, partial(torch.mm, random(rows, side), random(side, side))
@@ -98,6 +124,11 @@ def _cases(torch: Any, sampler: Sampler, dtype: Any) -> Iterator[Case]:
             moved = (2 * x.numel() + w.numel()) * size
             work = partial(torch.conv2d, x, w, padding=kernel // 2)
             yield CONVOLUTION, 2 * x.numel() * channels * kernel**2, moved, work
+        w = random(channels, 1, 7, 7)
+        moved = (2 * x.numel() + w.numel()) * size
+        yield GROUPED, 2 * x.numel() * 49, moved, partial(torch.conv2d, x, w, padding=3, groups=channels)
+        pooled = x.numel() // 4
+        yield POOL, 0, (x.numel() + pooled) * size, partial(functional.max_pool2d, x, 3, 2, 1)
         ones = torch.ones(channels, device=place, dtype=dtype)
         yield BATCH_NORM, 0, 2 * x.numel() * size, partial(functional.batch_norm, x, ones, ones)
     for shape in (

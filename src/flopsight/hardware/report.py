@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from .ceilings import datasheet_of, recall
 from .detect import Found
 from .peaks import Ambiguous, Device, Rating, sources
 from .user_peaks import VARIABLE
@@ -35,7 +36,69 @@ def lines(found: Found) -> list[str]:
         page += ["", f"{'dtype':<15}{'dense peak':<18}{'grade':<8}sources"]
         page += [f"{row.dtype:<15}{row.rate:<18}{row.grade:<8}{row.sources}" for row in rows]
     page += citations(found)
-    return [*page, "", HOW_TO_STATE]
+    return [*page, *measured_lines(found), "", HOW_TO_STATE]
+
+
+def row_lines(device: Device) -> list[str]:
+    """A row of the table: its peaks and the rest of its figures, each with its sources."""
+    page = lines(Found("a row of the table", device.name, match=device))
+    more = []
+    if device.memory:
+        more.append(
+            ("memory", f"{device.memory.value / 2**30:.1f} GiB, grade {device.memory.grade}, {_keys(device.memory)}")
+        )
+    if device.l2:
+        more.append(("L2 cache", f"{device.l2.value / 2**20:.4g} MiB, grade {device.l2.grade}, {_keys(device.l2)}"))
+    link = device.interconnect
+    if link and link.per_direction:
+        rate = f"{link.per_direction / 1e9:.4g} GB/s a direction"
+        more.append(("link", f"{link.kind}, {rate}, grade {link.grade}, {' '.join(link.sources)}"))
+    place = page.index("") if "" in page else len(page)
+    page[place:place] = [f"{label:<15}{text}" for label, text in more]
+    return page[:-2]  # how to state a peak is for a device of this machine
+
+
+def measured_lines(found: Found) -> list[str]:
+    """What was measured on this machine, beside the datasheet's figures; or how to do so."""
+    if not _is_here(found):
+        return []
+    kept = recall(found.name, _threads(found))
+    if kept is None:
+        return ["", "Nothing was measured on this machine yet: flopsight device --measure"]
+    sheet = datasheet_of(found)
+    page = ["", f"{'measured':<15}{kept.made} UTC, used for limits; the peaks above are for MFU"]
+    for dtype, rate in kept.flops.items():
+        peak = sheet.flops.get(dtype) if sheet else None
+        page.append(f"{dtype:<15}{_rate(dtype, rate):<18}{_beside(rate, peak)}")
+    if kept.bandwidth:
+        beside = _beside(kept.bandwidth, sheet.bandwidth if sheet else None)
+        page.append(f"{'memory':<15}{f'{kept.bandwidth / 1e12:.4g} TB/s':<18}{beside}")
+    if kept.host_call:
+        page.append(f"{'a call':<15}{kept.host_call * 1e6:.1f} us of the host for one op")
+    if kept.busy > BUSY:
+        page.append(f"The machine was busy: samples lay up to {kept.busy:.0%} apart. Measure again when it is quiet.")
+    return page
+
+
+BUSY = 0.1
+"""Spread of the samples above which a measured ceiling is in doubt."""
+
+
+def _beside(rate: float, peak: float | None) -> str:
+    return f"{rate / peak:.1%} of the datasheet's" if peak else ""
+
+
+def _is_here(found: Found) -> bool:
+    """Whether torch reported the device, so that it can be measured."""
+    return found.device.partition(":")[0] in ("cpu", "cuda", "xpu", "mps", "hip")
+
+
+def _threads(found: Found) -> int:
+    if not found.device.startswith("cpu"):
+        return 0
+    import torch
+
+    return torch.get_num_threads()
 
 
 def facts(found: Found) -> list[tuple[str, str]]:
@@ -64,7 +127,7 @@ def verdict(found: Found) -> str:
     if isinstance(found.match, Ambiguous):
         return f"ambiguous: {found.match}. Its peaks are not known"
     if found.device.startswith("cpu"):
-        return "a CPU: no table can tell its peak, which hangs on clocks and vector width"
+        return "a CPU: no table can tell its peak, which depends on clocks and vector width"
     if found.device.startswith("meta"):
         return "no device: nothing runs on meta tensors"
     return "not in the table under this name, number of units and memory: its peaks are not known"

@@ -83,6 +83,7 @@ FORMATS = {
     for known in (
         Format("tree", "render.tree:page", page=True, top="max_rows"),
         Format("table", "render.table:page", page=True, top="max_rows"),
+        Format("bound", "render.bound:page", page=True, top="max_rows"),
         Format("memory", "render.memory:page", page=True, top="max_rows"),
         Format("deepspeed", "render.deepspeed:render", top="top_modules"),
         Format("tids", "render.tids:render"),

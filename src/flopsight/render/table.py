@@ -95,6 +95,7 @@ def _legend(rows: Sequence[TableRow], left_out: int) -> tuple[str, ...]:
 def _ops(ops: Sequence[OpTotal], everything: Sequence[OpTotal]) -> Grid:
     whole = sum(op.cost.flops for op in everything) or 1
     known = [op.status != "unknown" for op in ops]
+    times = tuple("" if op.seconds is None else units.seconds(op.seconds) for op in ops)
     return Grid(
         (
             Column("op", tuple(op.op for op in ops), right=False, style="bold"),
@@ -104,6 +105,7 @@ def _ops(ops: Sequence[OpTotal], everything: Sequence[OpTotal]) -> Grid:
             Column("FLOPs", tuple(units.si(op.cost.flops) if ok else "?" for op, ok in zip(ops, known, strict=True)), keep=6),
             Column("%", tuple(units.percent(op.cost.flops / whole) for op in ops), keep=5, style="dim"),
             Column("bytes", tuple(units.size(op.cost.bytes) for op in ops), keep=2),
+            *((Column("time", times, keep=7, style="magenta"),) if any(times) else ()),
             Column("", tuple("" if op.status == "counted" else op.status for op in ops), keep=0, right=False),
         )
     )  # fmt: skip

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from .. import units
 from ..analysis.folding import shortened
+from ..analysis.headline import headline
 from ..analysis.tables import TableRow, tree_rows
 from ..records import OUTSIDE
 from ..tree import Profile
@@ -14,7 +15,9 @@ from .page import Column, Grid, Heading, Lines, Page
 from .summary import caveat_lines, coverage_lines, title, total_lines
 
 
-def page(profile: Profile, *, depth: int | None = None, max_rows: int | None = 100, full: bool = False) -> Page:
+def page(
+    profile: Profile, *, depth: int | None = None, max_rows: int | None = 100, full: bool = False, on: str | None = None
+) -> Page:
     """What the tree view shows: down to `depth`, at most `max_rows` rows; `full` draws every module."""
     root = shortened(profile.root, depth, max_rows, full=full)
     rows = [row for row in tree_rows(root) if not _is_empty(row)]
@@ -27,6 +30,7 @@ def page(profile: Profile, *, depth: int | None = None, max_rows: int | None = 1
     )
     return [
         Heading(title(profile)),
+        Lines(tuple(headline(profile, on))),
         Grid((names, *figures(rows, trained=profile.trained)), depths=tuple(row.depth for row in rows)),
         Lines(legend(rows), "dim"),
         Lines(total_lines(profile)),

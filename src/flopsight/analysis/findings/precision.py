@@ -28,12 +28,12 @@ def wide_products(scene: Scene) -> Iterator[Finding]:
     products = [(node, row) for node, row in rows if row.cost.macs]
     if not fast or not products:
         return
-    slow = min(ceilings.peak(row.dtype or profile.environment.dtype, row.op) or fast for _, row in products)
+    slow = _mean_peak(scene, [row for _, row in products]) or fast
     if fast < MUCH_FASTER * slow:
         return
+    if not scene.worth(sum(_win(scene, row) for _, row in products)):
+        return  # a few small products in a wide dtype, such as those of a rotary embedding, are meant
     win = sum(_win(scene, row) for _, row in rows)
-    if not scene.worth(win):
-        return
     now = sum(scene.seconds(row) for _, row in rows)
     allowed = "" if "tf32" in profile.peak_flops or "tf32" not in _names(scene) else ", or let products use TF32"
     largest = sorted(products, key=lambda place: -scene.seconds(place[1]))
@@ -59,6 +59,14 @@ def _win(scene: Scene, row: OpRow) -> float:
         return 0.0
     after = then.limit / scene.profile.steps
     return max(0.0, now - after) if row.cost.macs else now * (1 - min(1.0, after / least))
+
+
+def _mean_peak(scene: Scene, rows: list[OpRow]) -> float | None:
+    """FLOP/s at which products run at their peaks, convolutions as TF32 where they may."""
+    assert scene.ceilings is not None
+    peaks = [(scene.ceilings.peak(row.dtype or scene.profile.environment.dtype, row.op), row.cost.macs) for row in rows]
+    taken = sum(macs / peak for peak, macs in peaks if peak)
+    return sum(macs for peak, macs in peaks if peak) / taken if taken else None
 
 
 def _names(scene: Scene) -> tuple[str, ...]:

@@ -62,24 +62,28 @@ def _odd(row: OpRow) -> list[int]:
     return [size for size in sizes - rows if size % step and size > step]
 
 
+IMAGE_OPS = ("batch_norm", "pool2d")
+
+
 def channels_first(scene: Scene) -> Iterator[Finding]:
     """Convolutions over images whose channels come first: matrix units take them last, so every one is turned."""
     device = scene.profile.environment.device
     if scene.launch_bound or not scene.measured or device in ("", "cpu", "mps"):
         return
-    rows = [
-        (node, row) for node, row in scene.rows(MODEL) if row.layout == "channels_first" and row.seconds is not None
-    ]
+    timed = [(node, row) for node, row in scene.rows(MODEL) if row.seconds is not None]
+    rows = [(node, row) for node, row in timed if row.layout == "channels_first"]
     now, least = (sum(read(row) for _, row in rows) for read in (scene.seconds, scene.limit))
-    win = now - least
-    if not rows or not least or not scene.worth(win):
+    # norms and pools over the same images run faster with channels last, too
+    others = sum(scene.seconds(row) - scene.limit(row) for _, row in timed if any(word in row.op for word in IMAGE_OPS))
+    win = now - least + max(0.0, others)
+    if not rows or not least or not scene.worth(now - least):
         return
     yield Finding(
         "layout",
         "Convolutions get images with channels first",
         paths(node for node, _ in rows),
         f"{units.count(sum(row.calls for _, row in rows))} convolutions take {units.seconds(now)}, their limit is "
-        f"{units.seconds(least)}",
+        f"{units.seconds(least)}; norms and pools are {units.seconds(max(0.0, others))} above theirs",
         "model.to(memory_format=torch.channels_last), and the images too",
         win,
         scene.share(win),
@@ -128,8 +132,9 @@ def _attention_parts(node: Node) -> list[OpRow]:
     if len(scores) < 3 or scores[-1] < 2:
         return []
     large = prod(scores)
-    others = [row for row in node.ops if not row.cost.macs and row.cost.bytes and _largest(row) >= large]
-    return [*products, *others]
+    others = [row for row in node.ops if not row.cost.macs and row.cost.bytes]
+    # products also take their operands laid out anew, which a fused kernel reads as they are
+    return [*products, *(row for row in others if _largest(row) >= large or row.kind == "copy")]
 
 
 def _largest(row: OpRow) -> int:
@@ -159,7 +164,8 @@ def small_batch(scene: Scene) -> Iterator[Finding]:
     if not (by_weights or scene.launch_bound):
         return
     win = scene.step - max(0.0, roof.limit - weights)
-    knee = max(2, round(profile.batch_size * max(weights, 0.0) / roof.compute))
+    fuller = max(weights / roof.compute, scene.step / roof.limit if scene.launch_bound else 0.0)
+    knee = max(2, round(profile.batch_size * fuller))
     if not scene.worth(win) or knee <= profile.batch_size:
         return
     yield Finding(

@@ -280,7 +280,7 @@ class Counter(TorchDispatchMode):
         """Look inside an op that has no formula, where that is safe; else note it as it is."""
         if is_higher_order(func):
             return self._expand_higher_order(func, args, kwargs)
-        apart = _in_other_ops(info, func)
+        apart = _in_other_ops(info, func, args)
         if apart is not None:
             with self:
                 output = apart(*args, **kwargs)
@@ -335,9 +335,13 @@ class Counter(TorchDispatchMode):
         return self._depth > 0
 
 
-def _in_other_ops(info: OpInfo, func: Any) -> Callable[..., Any] | None:
+def _in_other_ops(info: OpInfo, func: Any, args: Any) -> Callable[..., Any] | None:
     """The op in terms of other ops, where torch itself is written that way."""
     if internals.is_composite(func):
         decompose: Callable[..., Any] = func.decompose
         return decompose
-    return internals.kernel(func, "CPU", "CompositeExplicitAutograd") if info.name in MADE_OF_OPS else None
+    if info.name not in MADE_OF_OPS:
+        return None
+    # the kernel of the device that it runs on: CUDA's attends by a fused kernel, the CPU's by products and a softmax
+    own = ("CUDA",) if any(isinstance(arg, torch.Tensor) and arg.is_cuda for arg in args) else ()
+    return internals.kernel(func, *own, "CPU", "CompositeExplicitAutograd")

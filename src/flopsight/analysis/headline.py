@@ -1,0 +1,107 @@
+"""The first lines about a profile: what it costs, how long it takes, how far that is from the limit, what binds, what to change."""
+
+from __future__ import annotations
+
+from .. import units
+from ..ceilings import Ceilings
+from ..tree import Profile
+from .findings import findings
+from .roofline import ceilings_for, node_bound, profile_limit, roof_of
+from .utilization import seconds_at_peak, step_seconds
+
+LABEL = 10
+
+
+def headline(profile: Profile, on: str | None = None) -> list[str]:
+    """Five lines; on a named device what holds there: the least time, whether the memory is enough, the highest MFU."""
+    lines = [("costs", _costs(profile)), ("takes", _takes(profile, on)), ("limit", _limit(profile, on))]
+    lines += [("bound by", _bound(profile, on)), ("first", _first(profile, on))]
+    return [f"{name:<{LABEL}}{text}" for name, text in lines]
+
+
+def limit_unknown(profile: Profile, on: str | None = None) -> str:
+    """Why there is no limit, and what to do about it."""
+    ceilings = ceilings_for(profile, on)
+    device = profile.environment.device_name or profile.environment.device or "the device"
+    if ceilings is None:
+        return f"no peak of {device} is known; flopsight device --measure finds it, --on h100-sxm names another device"
+    return f"{ceilings.name} has no known peak in a dtype that the model runs in; state it in FLOPSIGHT_PEAK_FLOPS"
+
+
+def ceilings_text(ceilings: Ceilings) -> str:
+    """`measured on this machine (2026-11-15)` or `datasheet of NVIDIA H200`."""
+    how = f"measured {ceilings.made[:10]} on {ceilings.name}" if ceilings.measured else f"datasheet of {ceilings.name}"
+    shown = ", ".join(f"{units.rate(rate)} {dtype}" for dtype, rate in ceilings.flops.items() if dtype in SHOWN)
+    memory = f"{units.si(ceilings.bandwidth, 'B/s')}" if ceilings.bandwidth else ""
+    return ", ".join(part for part in (how, shown, memory) if part)
+
+
+SHOWN = ("bfloat16", "float32")
+
+
+def _costs(profile: Profile) -> str:
+    steps = profile.steps
+    parts = [f"{units.si(profile.flops / steps, 'FLOP')} forward"]
+    if profile.trained:
+        parts.append(f"{units.si((profile.backward.flops + profile.recompute.flops) / steps, 'FLOP')} backward")
+    parts.append(f"{units.si(profile.params)} parameters")
+    if profile.peak_bytes:
+        parts.append(f"{units.size(profile.peak_bytes)} at the peak")
+    return ", ".join(parts)
+
+
+def _takes(profile: Profile, on: str | None) -> str:
+    if on is not None:
+        return _at_least(profile, on)
+    seconds = step_seconds(profile)
+    if seconds is None:
+        return "not timed"
+    parts = [f"{units.seconds(seconds)} a {'step' if profile.trained else 'forward'}"]
+    if profile.throughput:
+        parts.append(units.say(profile.throughput, "samples/s"))
+    if profile.mfu is not None:
+        parts.append(f"MFU {units.percent(profile.mfu)}")
+    return ", ".join(parts)
+
+
+def _at_least(profile: Profile, on: str) -> str:
+    """On a device that is not here: the least time, the memory, the highest MFU."""
+    limit, ceilings = profile_limit(profile, on), ceilings_for(profile, on)
+    if limit is None or ceilings is None:
+        return limit_unknown(profile, on)
+    parts = [f"at least {units.seconds(limit)} a {'step' if profile.trained else 'forward'} on {ceilings.name}"]
+    needed = seconds_at_peak(profile, on)
+    if needed and limit:
+        parts.append(f"MFU at most {units.percent(needed / limit)}")
+    if profile.peak_bytes and ceilings.memory:
+        verdict = "fits" if profile.peak_bytes <= ceilings.memory else "does not fit"
+        parts.append(f"{units.size(profile.peak_bytes)} of {units.size(ceilings.memory)} of memory: {verdict}")
+    return ", ".join(parts)
+
+
+def _limit(profile: Profile, on: str | None) -> str:
+    limit, ceilings = profile_limit(profile, on), ceilings_for(profile, on)
+    if limit is None or ceilings is None:
+        return f"not known: {limit_unknown(profile, on)}"
+    seconds = step_seconds(profile) if on is None else None
+    share = f", {units.percent(limit / seconds)} of the time" if seconds else ""
+    how = "measured ceilings" if ceilings.measured else "datasheet"
+    return f"{units.seconds(limit)}{share} ({how} of {ceilings.name})"
+
+
+def _bound(profile: Profile, on: str | None) -> str:
+    ceilings = ceilings_for(profile, on)
+    bound = node_bound(profile.root, on) if ceilings else None
+    roof = roof_of(profile.root, ceilings, dtype=profile.environment.dtype) if ceilings else None
+    if bound is None or roof is None or not roof.limit:
+        return "not known"
+    compute = roof.at_peak / roof.limit
+    return f"{bound}: {units.percent(compute)} of the limit is in ops that compute binds, {units.percent(1 - compute)} in ops that memory binds"
+
+
+def _first(profile: Profile, on: str | None) -> str:
+    found = findings(profile, on)
+    if not found:
+        return "nothing found to change"
+    more = f" ({len(found) - 1} more: flopsight advise)" if len(found) > 1 else ""
+    return f"{found[0]}{more}"

@@ -1,0 +1,13 @@
+"""`flopsight advise`: what to change in a profiled model, and what it brings at most."""
+
+from __future__ import annotations
+
+from ..store import load
+from . import options
+
+
+def advise(profile: options.ProfileFile, on: options.On = None) -> None:
+    """List what could be changed, the largest win first, each with its evidence and the next move."""
+    from ..analysis.advice import advice_lines
+
+    print("\n".join(advice_lines(load(profile), on)))

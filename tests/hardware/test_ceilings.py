@@ -1,0 +1,166 @@
+"""What is measured is kept per machine, device and threads; what limits use is said."""
+
+import json
+from dataclasses import replace
+
+import pytest
+import torch
+
+import flopsight
+from flopsight.ceilings import MEASURED, Ceilings
+from flopsight.costs import Cost, OpRow
+from flopsight.hardware import ceilings as kept
+from flopsight.hardware.ceilings import cache_file, ceilings_of, recall, remember
+from flopsight.hardware.detect import Found, cpu_name
+from flopsight.hardware.efficiency import CONVOLUTION, GROUPED, ODD, STEM, family, share_reached
+from flopsight.hardware.peaks import lookup
+from flopsight.hardware.report import lines
+from flopsight.hardware.sampling import undisturbed
+
+OWN = Ceilings(
+    "NVIDIA H200", {"bfloat16": 800e12, "tf32": 400e12, "float32": 46e12}, 4.3e12, source=MEASURED, made="2026-01-01T00:00:00",
+    efficiency={"matmul": ((1e-6, 0.1), (1e-4, 0.9))},
+)  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setenv(kept.VARIABLE, str(tmp_path))
+    return tmp_path
+
+
+def h200(**more):
+    return Found("cuda:0", "NVIDIA H200", match=lookup("NVIDIA H200"), **more)
+
+
+def test_what_was_measured_is_read_back_for_the_same_device_alone(folder):
+    path = remember(OWN)
+
+    assert path == folder / "ceilings.json"
+    assert recall("NVIDIA H200") == OWN
+    assert recall("NVIDIA H100 PCIe") is None
+
+
+def test_a_cpus_figures_hold_for_a_number_of_threads():
+    remember(replace(OWN, name=cpu_name()), threads=2)
+
+    assert recall(cpu_name(), threads=2) is not None
+    assert recall(cpu_name(), threads=4) is None
+
+
+def test_a_second_device_does_not_overwrite_the_first():
+    remember(OWN)
+    remember(replace(OWN, name="Other"))
+
+    assert recall("NVIDIA H200") == OWN
+    assert len(json.loads(cache_file().read_text())) == 2
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"x": 1}', "not json"])
+def test_a_damaged_file_counts_as_none(folder, text):
+    (folder / "ceilings.json").write_text(text)
+
+    assert recall("NVIDIA H200") is None
+
+
+def test_limits_use_the_measured_figures_and_the_datasheets_for_what_was_not_measured():
+    sheet = ceilings_of(h200())
+    assert sheet.flops["bfloat16"] == 989.4e12
+    assert not sheet.measured
+
+    remember(OWN)
+    found = ceilings_of(h200())
+    assert found.flops["bfloat16"] == 800e12
+    assert found.flops["float8_e4m3fn"] == 1978.9e12
+    assert found.measured
+    assert found.memory == sheet.memory
+    assert found.link == sheet.link
+
+
+def test_tf32_is_used_by_whom_torch_lets():
+    remember(OWN)
+
+    assert ceilings_of(h200()).flops["float32"] == 46e12
+    assert ceilings_of(h200(tf32=frozenset({"cudnn"}))).flops["float32/cudnn"] == 400e12
+    assert ceilings_of(h200(tf32=frozenset({"cudnn", "matmul"}))).flops["float32"] == 400e12
+
+
+def test_what_the_user_states_goes_before_both():
+    remember(OWN)
+
+    assert ceilings_of(h200(stated={"bfloat16": 1e15})).flops["bfloat16"] == 1e15
+
+
+def test_a_profile_carries_the_ceilings_of_its_machine_and_has_none_before():
+    model, rows = torch.nn.Linear(8, 8), torch.ones(4, 8)
+    assert flopsight.count(model, (rows,)).limit() is None
+
+    remember(Ceilings(cpu_name(), {"float32": 1e9}, 1e9, source=MEASURED), torch.get_num_threads())
+    profile = flopsight.count(model, (rows,))
+    # 4 x 8 x 8 MACs are 512 FLOPs; bias, input, weight and output are 8 + 32 + 64 + 32 numbers of 4 bytes
+    assert profile.limit() == pytest.approx(max(512, 4 * 136) / 1e9)
+    assert profile.ceilings.measured
+
+
+def test_the_report_shows_what_was_measured_beside_the_datasheet():
+    assert "flopsight device --measure" in "\n".join(lines(h200()))
+
+    remember(OWN)
+    page = "\n".join(lines(h200()))
+    assert "bfloat16       800 TFLOP/s       80.9% of the datasheet's" in page
+    assert "busy" not in page
+    remember(replace(OWN, busy=0.3))
+    assert "The machine was busy: samples lay up to 30% apart" in "\n".join(lines(h200()))
+
+
+def test_samples_in_which_others_had_the_cores_are_dropped():
+    # two cores: a quiet sample has twice its wall time on them
+    assert undisturbed([(1.0, 2.0), (1.1, 2.1), (2.0, 2.0)]) == [1.0, 1.1]
+    assert undisturbed([(1.0, 0.0)]) == [1.0]
+
+
+def test_a_share_lies_between_the_measured_ones_by_the_logarithm():
+    points = ((1e-6, 0.2), (1e-4, 0.8))
+
+    assert share_reached(points, 1e-7) == 0.2
+    assert share_reached(points, 1e-5) == pytest.approx(0.5)
+    assert share_reached(points, 1.0) == 0.8
+
+
+@pytest.mark.parametrize(
+    ("op", "shapes", "kind"),
+    [
+        ("aten.convolution", ((8, 64, 56, 56), (128, 64, 3, 3)), CONVOLUTION),
+        ("aten.convolution", ((8, 3, 224, 224), (64, 3, 7, 7)), STEM),
+        ("aten.convolution", ((8, 64, 56, 56), (64, 1, 7, 7)), GROUPED),
+        ("aten.convolution_backward", ((8, 128, 56, 56), (8, 64, 56, 56), (128, 64, 3, 3)), CONVOLUTION),
+        ("aten.mm", ((64, 768), (768, 50257)), ODD),
+        ("aten.mm", ((77, 768), (768, 768)), "matmul"),
+        ("aten._scaled_dot_product_flash_attention", ((1, 2, 3, 4),), "attention"),
+    ],
+)
+def test_an_op_has_the_efficiency_of_its_kind(op, shapes, kind):
+    assert family(OpRow(op, "forward", 1, Cost(macs=1), shapes=(shapes,))) == kind
+
+
+def test_measuring_a_cpu_gives_rates_for_its_dtypes_and_leaves_the_random_state_alone(monkeypatch):
+    from flopsight.hardware import measured, sampling
+    from flopsight.hardware.detect import detect
+
+    monkeypatch.setattr(measured, "SIDES", {"cpu": (32, 64)})
+    monkeypatch.setattr(measured, "COPIED", {"cpu": 1 << 16})
+    monkeypatch.setattr(sampling, "SAMPLES", 3)
+    monkeypatch.setattr(sampling, "WARM_UP", 0.0)
+    monkeypatch.setattr(sampling, "FLUSH", 1 << 16)
+    monkeypatch.setattr(measured, "efficiencies", lambda *_: {})
+    torch.manual_seed(0)
+    before = torch.get_rng_state()
+
+    found = measured.measure(detect("cpu"))
+
+    assert set(found.flops) == {"float32", "bfloat16", "float64"}
+    assert min(found.flops.values()) > 0
+    assert found.bandwidth > 0
+    assert found.host_call > 0
+    assert found.measured
+    assert torch.equal(before, torch.get_rng_state())
