@@ -25,7 +25,7 @@ function head(report: Report): HTMLElement {
   const cards = el("div", { class: "cards" });
   for (const group of report.cards) {
     const list = el("dl", { class: "card" });
-    for (const [name, text, note] of group) list.append(el("div", {}, el("dt", {}, name), el("dd", {}, text, note ? el("small", {}, note) : null)));
+    for (const [name, text, note] of group) list.append(el("div", {}, el("dt", {}, name), el("dd", {}, text), note ? el("dd", { class: "made-of" }, note) : null));
     cards.append(list);
   }
   return el("header", {},

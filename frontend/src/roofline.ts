@@ -16,7 +16,7 @@ export function rooflineView(data: Roofline, tree: Tree, store: Store): HTMLElem
   const xs = points.flatMap((point) => [point.low, point.high]).filter((x) => x > 0);
   const ridges = data.peaks.map((peak) => peak.flops / data.bandwidth);
   const [x0, x1] = [Math.log10(Math.min(0.1, ...xs)), Math.log10(Math.max(...ridges, ...xs) * 3)];
-  const [y0, y1] = [Math.log10(Math.min(...rates, best / 1e4)), Math.log10(best * 2)];
+  const [y0, y1] = [Math.log10(Math.min(...rates, best / 100) / 2), Math.log10(Math.max(best, ...rates) * 2)];
   const px = (x: number) => LEFT + ((Math.log10(x) - x0) / (x1 - x0)) * (WIDTH - LEFT - RIGHT);
   const py = (y: number) => TOP + (1 - (Math.log10(y) - y0) / (y1 - y0)) * (HEIGHT - TOP - BOTTOM);
 
