@@ -15,7 +15,15 @@ from torch.nn.modules.lazy import LazyModuleMixin
 from . import __version__
 from .analysis.build import Observed, build
 from .capture.count.dispatch import Counter
-from .capture.count.memory import GRADIENTS, INPUTS, OPTIMIZER_STATE, Live, Saved, asked_in_vain, held_by
+from .capture.count.memory import (
+    GRADIENTS,
+    INPUTS,
+    OPTIMIZER_STATE,
+    Live,
+    Saved,
+    asked_in_vain,
+    held_by,
+)
 from .capture.count.tape import Tape
 from .capture.hooks import internals
 from .capture.hooks.patches import unseen
@@ -27,10 +35,12 @@ from .capture.model.tensors import held_bytes
 from .capture.twin.meta_copy import NoTwinError, twin_of
 from .capture.twin.meta_counter import MetaCounter
 from .caveats import Caveat, DirectForward, Note, NoTwin, OtherThreads, PutBack, Raised, Scripted, TwinWithoutAutocast
+from .distributed.topology import job_name, mesh_dimensions
 from .errors import InputError, StateError
 from .formulas import known
 from .hardware.ceilings import ceilings_of
 from .hardware.detect import cpu_name, detect
+from .parallel_figures import in_its_world, with_whole, with_whole_of_calls
 from .records import BACKWARD, ModuleRow
 from .tree import Environment, Profile
 
@@ -72,6 +82,7 @@ class Options:
 
 
 DEFAULTS = Options()
+CPU = torch.device("cpu")
 
 
 def make_counter(model: nn.Module | Sites | None, options: Options) -> Counter:
@@ -135,6 +146,9 @@ class Recording:
         if self._made is not None:
             return self._made
         made = build_profile(counter.tape, counter.sites, self._options)
+        if self._options.run is None and made.world.size > 1:
+            device = next((p.device for root in counter.sites.roots.values() for p in root.parameters()), CPU)
+            made = with_whole_of_calls(made, counter.tape, device.type, _count_unsharded)
         if not counter.running:  # a profile that is asked for in between is not the last one
             self._made = made
         return made
@@ -158,13 +172,14 @@ def build_profile(tape: Tape, sites: Sites, options: Options) -> Profile:
     records = tuple(tape.records())
     root, coverage, caveats = build(
         Observed(
-            rows=module_rows(sites, _state_bytes(options)),
+            rows=module_rows(sites, _state_bytes(options), {site.path for site in tape.experts}),
             records=records,
             calls=tuple(tape.module_calls()),
             views=tape.views(),
             saved_bytes=tape.saved_bytes(),
             allocated_bytes={site.path: size for site, size in tape.grown.items()},
             peak_bytes={site.path: size for site, size in makers.items()},
+            dims=mesh_dimensions(sites.roots.values()),
             ignored=options.ignored or _none_ignored,
         )
     )
@@ -188,6 +203,7 @@ def build_profile(tape: Tape, sites: Sites, options: Options) -> Profile:
         peak_flops=found.peak_flops() if found else {},
         ceilings=ceilings_of(found, torch.get_num_threads()) if found else None,
     )
+    result = in_its_world(result, tape, sites)
     if run is not None:
         result = replace(result, batch_size=batch_size_of(run), tokens=tokens_of(run))
     return result
@@ -222,11 +238,12 @@ class TwinCount:
 
 def count_on_twin(run: Run, options: Options = DEFAULTS) -> TwinCount:
     """Make a run on a meta twin of its model, under the counter; raises NoTwinError where that cannot be."""
+    target = options.target or run.device.type
     try:
         with apart():
             twin = twin_of(run)
             parameters = [parameter.detach() for parameter in twin.model.parameters()]
-            recording = Recording(twin.model, replace(options, run=twin, target=run.device.type))
+            recording = Recording(twin.model, replace(options, run=twin, target=target))
             with recording:
                 twin.step()
                 recording.label(twin)
@@ -234,7 +251,7 @@ def count_on_twin(run: Run, options: Options = DEFAULTS) -> TwinCount:
         raise
     except Exception as problem:
         raise NoTwinError(f"it does not run on meta ({type(problem).__name__}: {problem})") from problem
-    if torch.is_autocast_enabled(run.device.type):
+    if torch.is_autocast_enabled(target):
         recording.tape.doubt(TwinWithoutAutocast())
     return TwinCount(recording, parameters)
 
@@ -250,12 +267,17 @@ def _count_here(run: Run, options: Options) -> Profile:
         except Exception as problem:
             attach(problem, recording)
             raise
-        result = recording.profile
+        result = with_whole(recording.profile, run, _count_unsharded)
         if run.train and copied and not run.copied:
             result = replace(result, caveats=(*result.caveats, PutBack(copied, run.optimizer is not None)))
         if given and not run.copied:
             result = replace(result, caveats=(*result.caveats, _no_longer_lazy(given)))
         return result
+
+
+def _count_unsharded(run: Run, target: str) -> Profile:
+    """The costs and the memory of a run of a model without data, as it would be on a device."""
+    return count_on_twin(run, Options(memory=True, target=target)).recording.profile
 
 
 def _given_shapes(run: Run) -> list[str]:
@@ -325,4 +347,5 @@ def environment(run: Run | None) -> Environment:
         dtype=dtype,
         threads=torch.get_num_threads(),
         made=datetime.now(UTC).isoformat(timespec="seconds"),
+        job=job_name(),
     )

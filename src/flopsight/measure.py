@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from .analysis.comm_times import with_comm_times
 from .analysis.op_times import with_op_times
 from .analysis.times import with_times
 from .capture.model.copies import copy_of
@@ -149,7 +150,7 @@ def profile_run(
             attach(problem, result)
             raise
     root = with_times(result.root, timed.forward, timed.backward, host=timed.host, streams=timed.streams)
-    root = with_op_times(root, ops)
+    root = with_comm_times(with_op_times(root, ops), timed.collectives)
     return replace(result, root=root, timing=timed.timing, caveats=(*result.caveats, *timed.caveats))
 
 

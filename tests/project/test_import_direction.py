@@ -29,6 +29,7 @@ FLOORS = (
     ("capture", "formulas", "hardware", "zoo", "distributed"),
     ("analysis", "distributed.merge", "distributed.gather"),
     ("render",),
+    ("parallel_figures",),
     ("counting",),
     ("measure", "loop"),
     ("script",),

@@ -62,8 +62,12 @@ def test_every_rank_profiles_itself_and_rank_0_prints(tmp_path):
 
     assert done.code == by_itself.code == 0, done.err
     assert lines(done) == lines(by_itself)
-    assert list(done.files) == ["flopsight-distributed-step5-rank0.json", "flopsight-distributed-step5-rank1.json"]
-    assert [Path(line).name for line in done.said] == ["flopsight-distributed-step5-rank0.json"]
+    *ranks, job = [f"flopsight-distributed-step5-{whose}.json" for whose in ("rank0", "rank1", "job")]
+    assert list(done.files) == sorted([*ranks, job])
+    assert [Path(line).name for line in done.said] == [job]
+    assert "Job of 2 ranks, 2 arrived" in done.err
+    together = loads(done.files.pop(job))
+    assert (sorted(together.ranks), together.missing) == ([0, 1], ())
     assert done.err.count("Forward MACs") == 1
     for rank, text in enumerate(done.files.values()):
         seen = loads(text)
@@ -81,7 +85,7 @@ def test_ranks_that_share_the_parameters_show_their_part_and_the_whole(tmp_path)
     assert done.code == by_itself.code == 0, done.err
     assert lines(done) == lines(by_itself)
     params = 8 * 16 + 16 + 16 * 4 + 4
-    for rank, text in enumerate(done.files.values()):
+    for rank, text in enumerate(text for name, text in done.files.items() if "rank" in name):
         seen = loads(text)
         assert seen.world == World(size=2, rank=rank, data_parallel=2, sharded=True)
         assert (seen.params, seen.whole.params) == (params // 2, params)

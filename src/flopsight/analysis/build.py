@@ -10,6 +10,7 @@ from ..caveats import BadFormula, Caveat, UnknownOps
 from ..formulas import COUNTED, UNKNOWN, Priced, price
 from ..records import OUTSIDE, ModuleCall, ModuleRow, OpRecord, Shape
 from ..tree import Cost, Coverage, Node, OpRow, Phases, UnknownOp
+from .communication import communication
 
 MOST_SHAPES = 8
 """Distinct input shapes kept with an op row."""
@@ -29,6 +30,8 @@ class Observed:
     saved_bytes: Mapping[str, int] = field(default_factory=dict)
     allocated_bytes: Mapping[str, int] = field(default_factory=dict)
     peak_bytes: Mapping[str, int] = field(default_factory=dict)
+    dims: Mapping[str, str] = field(default_factory=dict)
+    """Names of mesh dimensions by the name of their process group."""
     ignored: Callable[[ModuleRow], bool] = lambda _row: False
 
 
@@ -36,7 +39,7 @@ def build(seen: Observed) -> tuple[Node, Coverage, tuple[Caveat, ...]]:
     """The module tree, the coverage ledger, and the doubts that pricing raised."""
     ledger = _Ledger(seen)
     rows = seen.rows
-    if OUTSIDE in ledger.ops:
+    if OUTSIDE in ledger.ops or any(OUTSIDE in rows for rows in ledger.comm):
         rows = (*rows, ModuleRow(OUTSIDE, OUTSIDE, ""))
     ignored: dict[str, bool] = {}
     for row in rows:
@@ -75,6 +78,8 @@ def _node(
         allocated_bytes=seen.allocated_bytes.get(row.path),
         own_peak_bytes=0 if ignored else seen.peak_bytes.get(row.path, 0),
         ops=() if ignored else ledger.rows(row.path),
+        comm=() if ignored else ledger.comm[0].get(row.path, ()),
+        setup_comm=() if ignored else ledger.comm[1].get(row.path, ()),
         extra_repr=row.extra_repr,
         ignored=ignored,
     )
@@ -107,6 +112,7 @@ class _Ledger:
     """Every record with its price, by module."""
 
     def __init__(self, seen: Observed) -> None:
+        exchanges: list[OpRecord] = []
         self.ops: defaultdict[str, dict[tuple[str, str, str, str], OpRow]] = defaultdict(dict)
         self._counted: Counter[str] = Counter()
         self._free: Counter[str] = Counter(seen.views)
@@ -115,11 +121,17 @@ class _Ledger:
         self._failed: set[str] = set()
         known: dict[tuple[object, ...], tuple[OpRecord, Priced, str, tuple[Shape, ...]]] = {}
         for record in seen.records:
+            if "group_size" in record.facts:
+                exchanges.append(record)
+                if record.facts.get("setup"):
+                    continue  # it is not part of a step
             # Equal calls share these objects. The cache holds a record that has them, so that no id is used again.
             key = (record.op, record.overload, record.kind, id(record.args), id(record.outputs), id(record.facts))
             if key not in known:
                 known[key] = (record, price(record), _dtype(record), _shapes(record.inputs))
             self._enter(record, *known[key][1:])
+        self.comm = communication(exchanges, seen.dims)
+        """Communication by module: of every step, and of the first ones."""
 
     def _enter(self, record: OpRecord, priced: Priced, dtype: str, shapes: tuple[Shape, ...]) -> None:
         cost = priced.cost * record.count if record.count > 1 else priced.cost

@@ -49,6 +49,18 @@ def gather(profile: Profile | BaseException | None, timeout: float = 30.0) -> Jo
     return _collected(store, size, timeout) if rank == COLLECTOR else None
 
 
+def gather_if_many(profile: Profile | BaseException) -> Job | None:
+    """Gather where there are other ranks to gather from; a rank without a profile says why, unless it is the collector."""
+    if not (distributed.is_available() and distributed.is_initialized()) or distributed.get_world_size() == 1:
+        return None
+    if not isinstance(profile, Profile) and distributed.get_rank() == COLLECTOR:
+        return None
+    try:
+        return gather(profile)
+    except Exception:  # the profile of this rank is there, and no trouble among ranks may hide it
+        return None
+
+
 def _alone(profile: Profile | BaseException | None) -> Job:
     if not isinstance(profile, Profile):
         raise StateError("There is no profile to gather, and no process group to gather others from.")

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
-from torch import distributed
+from torch import distributed, nn
 
 from ..tree import World
 
@@ -19,22 +19,131 @@ def rank_and_size() -> tuple[int, int]:
     return int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
 
 
+def job_name() -> str:
+    """What torchrun calls the job; empty where it gave no name."""
+    name = os.environ.get("TORCHELASTIC_RUN_ID", "")
+    return "" if name == "none" else name
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One way in which ranks are divided: a dimension of a mesh, or a process group without a mesh."""
+
+    group: str
+    size: int
+    name: str | None = None
+
+
 def world_of(models: Iterable[Any]) -> World:
-    """This process among the others; how many take batches of their own is told by what wraps the first parallel model."""
+    """This process among the others: which ranks have batches of their own, which share the work on one batch."""
     rank, size = rank_and_size()
-    world = World(size=size, rank=rank)
-    for model in models:
-        kinds = {kind.__name__ for kind in type(model).__mro__}  # their modules are not ours to import
-        if "DistributedDataParallel" in kinds:
-            return replace(world, data_parallel=model.process_group.size())
-        if "FullyShardedDataParallel" in kinds:
-            return replace(world, data_parallel=model.process_group.size(), sharded=True)
+    roots = [model for model in models if isinstance(model, nn.Module)]
+    data = {axis.group: axis for axis in _data_axes(roots)}
+    tensor = {axis.group: axis for axis in _mesh_axes(roots) if axis.group not in data}
+    named = {axis.name: axis.size for axis in (*data.values(), *tensor.values()) if axis.name is not None}
+    return World(
+        size=size,
+        rank=rank,
+        data_parallel=_product(data.values()),
+        model_parallel=_product(tensor.values()),
+        sharded=any(map(_is_sharding, _modules(roots))),
+        mesh=_in_order(named, roots),
+    )
+
+
+def with_pipeline(world: World, stages: Mapping[int, tuple[int, int]]) -> World:
+    """The world of a rank that ran stages of a pipeline: by number, its place among the pipeline's ranks."""
+    if not stages:
+        return world
+    place, ways = next(iter(stages.values()))
+    return replace(world, pipeline=ways, stage=place, model_parallel=world.model_parallel * ways)
+
+
+def mesh_dimensions(models: Iterable[Any]) -> dict[str, str]:
+    """Names of mesh dimensions by the name of their process group."""
+    roots = [model for model in models if isinstance(model, nn.Module)]
+    axes = (*_data_axes(roots), *_mesh_axes(roots))
+    return {axis.group: axis.name for axis in axes if axis.name is not None}
+
+
+def _modules(roots: Iterable[nn.Module]) -> Iterator[Any]:
+    return (module for root in roots for module in root.modules())
+
+
+def _kinds(module: Any) -> set[str]:
+    return {kind.__name__ for kind in type(module).__mro__}  # their modules are not ours to import
+
+
+def _is_sharding(module: Any) -> bool:
+    return bool(_kinds(module) & {"FullyShardedDataParallel", "FSDPModule"})
+
+
+def _data_axes(roots: list[nn.Module]) -> Iterator[Axis]:
+    """The dimensions along which ranks take batches of their own, by what wraps the first parallel module."""
+    for module in _modules(roots):
+        kinds = _kinds(module)
         if "FSDPModule" in kinds:
-            return replace(world, data_parallel=_sharing(model), sharded=True)
-    return world
+            yield from _fsdp_axes(module)
+        elif "DistributedDataParallel" in kinds or "FullyShardedDataParallel" in kinds:
+            mesh = getattr(module, "device_mesh", None) or getattr(module, "_device_mesh", None)
+            if mesh is not None:
+                yield from axes_of(mesh)
+                continue
+            for group in {id(group): group for group in _groups(module)}.values():
+                yield Axis(group.group_name, group.size())
 
 
-def _sharing(model: Any) -> int:
-    """How many processes share the parameters; of a mesh with several dimensions it is not told which are for the data."""
-    mesh = next((tensor.device_mesh for tensor in model.parameters() if hasattr(tensor, "device_mesh")), None)
-    return mesh.size() if mesh is not None and mesh.ndim == 1 else 1
+def _groups(module: Any) -> Iterator[Any]:
+    """The groups of an older wrapper: one, or with hybrid sharding one that shards and one that replicates."""
+    yield module.process_group
+    between = getattr(module, "_inter_node_pg", None)
+    if between is not None:
+        yield between
+
+
+def _fsdp_axes(module: Any) -> Iterator[Axis]:
+    state = module._get_fsdp_state()
+    groups = getattr(state, "_fsdp_param_groups", None) or [getattr(state, "_fsdp_param_group", None)]
+    for group in groups:
+        mesh = getattr(getattr(group, "mesh_info", None), "mesh", None)
+        if mesh is not None:
+            yield from axes_of(mesh)
+
+
+def axes_of(mesh: Any) -> Iterator[Axis]:
+    """The dimensions of a device mesh."""
+    names = mesh.mesh_dim_names or (None,) * mesh.ndim
+    for place, name in enumerate(names):
+        yield Axis(mesh.get_group(place).group_name, mesh.size(place), name)
+
+
+def _mesh_axes(roots: list[nn.Module]) -> Iterator[Axis]:
+    """The dimensions of every mesh that a parameter or a buffer is spread over."""
+    seen: set[int] = set()
+    for mesh in _meshes(roots):
+        if id(mesh) not in seen:
+            seen.add(id(mesh))
+            yield from axes_of(mesh)
+
+
+def _meshes(roots: list[nn.Module]) -> Iterator[Any]:
+    for root in roots:
+        for tensor in (*root.parameters(), *root.buffers()):
+            mesh = getattr(tensor, "device_mesh", None)
+            if mesh is not None:
+                yield mesh
+
+
+def _in_order(named: Mapping[str, int], roots: list[nn.Module]) -> dict[str, int]:
+    """Dimensions in the order of the mesh that has most of them."""
+    order: list[str] = []
+    for mesh in sorted(_meshes(roots), key=lambda mesh: -int(mesh.ndim))[:1]:
+        order = [name for name in mesh.mesh_dim_names or () if name in named]
+    return {name: named[name] for name in dict.fromkeys((*order, *named))}
+
+
+def _product(axes: Iterable[Axis]) -> int:
+    found = 1
+    for axis in axes:
+        found *= axis.size
+    return found

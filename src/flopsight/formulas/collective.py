@@ -4,6 +4,9 @@ The convention is the payload: every tensor that a rank puts into a collective c
 it (a ring all-reduce sends it almost twice). Receiving and waiting hand over nothing.
 """
 
+from collections.abc import Iterator
+
+from .. import comm
 from ..records import OpRecord
 from ..tree import FREE, Cost
 from .registry import free, named
@@ -31,12 +34,18 @@ HANDED_OVER = ("input", "inputs", "input_list", "input_tensor", "input_tensors",
     ),
 )
 def handed_over(call: OpRecord) -> Cost:
-    """The tensors that go in."""
+    """The tensors that go in; of a broadcast, those of its sender."""
+    if "broadcast" in call.op and call.facts.get("group_rank", _root(call)) != _root(call):
+        return FREE
     return Cost(bytes=sum(meta.nbytes for name in HANDED_OVER for meta in call.tensors(name)))
 
 
+def _root(call: OpRecord) -> int:
+    return int(call.args.get("root_rank", call.args.get("src", 0)))
+
+
 @free(
-    *named("_c10d_functional", "wait_tensor irecv"),
+    *named("_c10d_functional", "wait_tensor _wrap_tensor_autograd irecv"),
     *named("c10d", "recv recv_any_source barrier monitored_barrier check_for_nan"),
 )
 def waited(_: OpRecord) -> Cost:
@@ -56,3 +65,38 @@ def packed(call: OpRecord) -> Cost:
     """Shards are copied into one buffer, or out of it, around a collective: read once and written once."""
     shards = next(iter(call.args))
     return Cost(bytes=2 * sum(meta.nbytes for meta in call.tensors(shards)))
+
+
+KINDS = (
+    ("allreduce", comm.ALL_REDUCE),
+    ("allgather", comm.ALL_GATHER),
+    ("reducescatter", comm.REDUCE_SCATTER),
+    ("alltoall", comm.ALL_TO_ALL),
+    ("broadcast", comm.BROADCAST),
+    ("irecv", comm.RECV),
+    ("isend", comm.SEND),
+    ("recv", comm.RECV),
+    ("send", comm.SEND),
+    ("reduce", comm.REDUCE),
+    ("gather", comm.GATHER),
+    ("scatter", comm.SCATTER),
+)
+"""Collectives by what their ops are called once underscores are gone; the first that fits counts."""
+NO_EXCHANGE = ("wait", "barrier", "check", "wrap")
+
+
+def exchanged(call: OpRecord) -> Iterator[tuple[str, int, int]]:
+    """What an op exchanges: the collective, how many of it, the bytes that this rank hands in; nothing for a wait."""
+    name = call.op.rpartition(".")[2].replace("_", "")
+    if any(word in name for word in NO_EXCHANGE):
+        return
+    if name == "batchp2pops":
+        sent = [op for op in call.args["op_list"] if "send" in op]
+        received = len(call.args["op_list"]) - len(sent)
+        yield from [(comm.SEND, len(sent), point_to_point(call).bytes)] if sent else []
+        yield from [(comm.RECV, received, 0)] if received else []
+        return
+    for word, kind in KINDS:
+        if word in name:
+            yield kind, 1, 0 if kind == comm.RECV else handed_over(call).bytes
+            return

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
+from ..analysis.comm_times import with_comm_times
 from ..analysis.times import with_times
 from ..capture.model.sites import Sites
 from ..capture.time.device_trace import DeviceTracing
@@ -102,4 +103,5 @@ def _doubts_if(compiled: bool, step: int) -> tuple[Caveat, ...]:
 def _with_kernels(result: Profile, traced: DeviceTracing) -> Profile:
     forward, backward = (with_children(found, ()) for found in (traced.forward(), traced.backward()))
     root = with_times(result.root, forward, backward, streams=traced.streams())
+    root = with_comm_times(root, traced.collectives)
     return replace(result, root=root, timing=traced.timing(result.timing, training=True))

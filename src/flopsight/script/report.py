@@ -14,7 +14,9 @@ from typing import Any, TextIO
 from ..analysis.budget import check as broken_budgets
 from ..analysis.budget import limits
 from ..analysis.phase_filter import only
+from ..distributed.gather import gather_if_many
 from ..errors import FlopsightError, InputError
+from ..job import Job
 from ..records import PHASES
 from ..render import Drawing
 from ..render.formats import Format, find, find_by_suffix
@@ -62,15 +64,18 @@ class Report:
         try:
             profile = only(profile, self.phases)
             path = self._save(profile)
+            job = gather_if_many(profile)
             if profile.world.rank == 0:
-                self._show(profile)
+                self._show(profile if job is None else job)
                 self._judge(profile)
-                self.say(f"Saved {' and '.join(map(str, (path, *self._files(path))))}")
+                written = [path, *self._files(path), *([] if job is None else [job.save(self._named("job"))])]
+                self.say(f"Saved {' and '.join(map(str, written))}")
         except Exception as problem:
             self.excuse(problem)
 
     def excuse(self, problem: Exception) -> None:
         """Print why there is no profile."""
+        gather_if_many(problem)
         kind = "" if isinstance(problem, FlopsightError) else f"Profiling failed: {type(problem).__name__}: "
         self.say(f"{kind}{problem}")
 
@@ -82,7 +87,7 @@ class Report:
     def _save(self, profile: Profile) -> Path:
         path = self.path
         if profile.world.size > 1:
-            path = path.with_stem(f"{path.stem}-rank{profile.world.rank}")
+            path = self._named(f"rank{profile.world.rank}")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             profile.save(path)
@@ -91,6 +96,9 @@ class Report:
         except OSError as problem:
             raise InputError(f"{path} cannot be written: {problem.strerror or problem}.") from None
         return path
+
+    def _named(self, whose: str) -> Path:
+        return self.path.with_stem(f"{self.path.stem}-{whose}")
 
     @cached_property
     def _drawings(self) -> tuple[Drawing, ...]:
@@ -102,7 +110,7 @@ class Report:
         drawn = [drawing for drawing in self._drawings if drawing.format.file_only]
         return {path.with_suffix(drawing.format.suffix): drawing for drawing in drawn}
 
-    def _show(self, profile: Profile) -> None:
+    def _show(self, profile: Profile | Job) -> None:
         drawings = [drawing for drawing in self._drawings if not drawing.format.file_only]
         if self.text_file is not None:
             path = Path(self.text_file)
@@ -112,7 +120,7 @@ class Report:
         for drawing in drawings:
             self._draw(profile, drawing)
 
-    def _draw(self, profile: Profile, drawing: Drawing) -> None:
+    def _draw(self, profile: Profile | Job, drawing: Drawing) -> None:
         if self.stream.isatty():
             from rich.console import Console
 

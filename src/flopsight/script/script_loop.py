@@ -13,7 +13,7 @@ import torch
 
 from ..capture.model.sites import Sites
 from ..caveats import MovedWindow, Note
-from ..distributed.topology import rank_and_size, world_of
+from ..distributed.topology import rank_and_size
 from ..errors import InputError
 from ..loop.window import StepWindow
 from ..tree import Profile
@@ -198,7 +198,7 @@ class ScriptLoop:
         if not window.sites.roots:
             called = ", ".join(window.sites.passed_by) or "none"
             raise InputError(f"No {self._plan.wanted} was called in step {window.steps[0]}; modules called: {called}.")
-        result = replace(window.profile, world=world_of(window.sites.roots.values()))
+        result = window.profile
         if self._recorded:
             result = replace(result, caveats=(*result.caveats, FORWARDS_ONLY))
         if window.schedule.asked == self._plan.first or result.step is None:

@@ -24,7 +24,9 @@ FARTHEST = 40
 class Position:
     """Where one thread is: the module it runs, and which module made which autograd nodes."""
 
-    __slots__ = ("after_backward", "direct", "numbers", "relabelled", "rows", "site", "task")
+    __slots__ = (
+        "acting", "after_backward", "direct", "gathering", "numbers", "relabelled", "rows", "setting_up", "site", "task",
+    )  # fmt: skip
 
     def __init__(self, site: Site) -> None:
         self.site = site
@@ -34,6 +36,12 @@ class Position:
         self.direct: tuple[Site, FrameType] | None = None
         self.after_backward = False
         self.relabelled = False
+        self.acting: Site | None = None
+        """The row that a sharding library works for, where that is not the one that runs."""
+        self.gathering = False
+        """Whether it gathers weights."""
+        self.setting_up = False
+        """Whether what runs is done once, in the first steps."""
 
     def mark(self, site: Site, already_made: int = 0) -> None:
         """From the next autograd node on (or the one just made), `site` is the maker."""
@@ -93,6 +101,11 @@ class Attribution:
 
     def where(self, position: Position) -> tuple[Site, str]:
         """The row and the phase that an op belongs to."""
+        if position.acting is not None:
+            return position.acting, self._where(position)[1]
+        return self._where(position)
+
+    def _where(self, position: Position) -> tuple[Site, str]:
         site = position.site
         task = internals.graph_task()
         if task == -1:

@@ -13,7 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from ...caveats import Note
 from ...op_kinds import MADE_OF_OPS
-from ...records import FORWARD, OPTIMIZER, RECOMPUTE
+from ...records import BACKWARD, FORWARD, OPTIMIZER, RECOMPUTE
 from ..hooks import internals
 from ..hooks.optimizer_steps import optimizer_steps
 from ..hooks.patches import Call, eager, module_calls, wrapped
@@ -22,9 +22,10 @@ from ..model.tensors import flat, raw, tensors_in
 from .attribution import Attribution, Position
 from .expansion import Body
 from .higher_order import branches_in_python, entering, is_higher_order
-from .memory import INPUTS, held_by
+from .memory import GATHERED, INPUTS, RECOMPUTED, held_by
 from .opinfo import GraphReplay, OpInfo, describe, stored, values_by_name
 from .ownership import Ownership
+from .parallel_work import ParallelWork
 from .tape import Tape
 
 SAVED_UNSEEN = Note(
@@ -57,6 +58,7 @@ class Counter(TorchDispatchMode):
         self._known = known
         self._in_loop = in_loop
         self._ownership: Ownership | None = None
+        self._parallel = ParallelWork(self.sites, self.tape)
         self._stack = ExitStack()
         self._depth = 0
         self._body: Body | None = None
@@ -88,6 +90,7 @@ class Counter(TorchDispatchMode):
         entered.enter_context(optimizer_steps(self._begin_step, self._end_step))
         entered.enter_context(wrapped(torch.cuda.CUDAGraph, "replay", self._replays))
         entered.enter_context(wrapped(torch._ops.HigherOrderOperator, "__call__", branches_in_python))
+        self._parallel.watch(entered)
         saved = self.tape.saved
         if saved is not None and internals.saved_hooks_allowed():
             entered.enter_context(saved.watching(self._saver, below=self._in_loop))
@@ -108,7 +111,7 @@ class Counter(TorchDispatchMode):
                 internals.settle_mode_flags()
                 self.sites.on_root = None
                 self._stack.close()
-                self.attribution = None
+                self.attribution = self._parallel.attribution = None
 
     def _begin_step(self, optimizer: torch.optim.Optimizer) -> None:
         if self.attribution is not None and self.attribution.begin_step():
@@ -124,7 +127,7 @@ class Counter(TorchDispatchMode):
     def watch(self, plain: Call) -> Call:
         """Module calls that know their row."""
         tape, outside = self.tape, self.sites.outside
-        saved, live = tape.saved, tape.live
+        saved, live, parallel = tape.saved, tape.live, self._parallel
 
         def watched(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
             position = self.attribution.here() if self.attribution is not None else None
@@ -141,6 +144,11 @@ class Counter(TorchDispatchMode):
             position.mark(site)
             if caller is outside:
                 self._given(args, kwargs)
+                if parallel.watching:
+                    with internals.without_modes():
+                        tape.note_root_call(module, args, kwargs)
+            if parallel.away:
+                parallel.note_module(site)
             before = live.current if live is not None else 0
             output = None
             try:
@@ -158,6 +166,8 @@ class Counter(TorchDispatchMode):
                         tape.note_call(site, args, kwargs, output)
                         if live is not None:
                             tape.grown[site] += live.current - before
+                if parallel.away:
+                    parallel.end_module(site)
                 position.site, position.direct = caller, direct
                 if saved is not None and caller is outside:
                     saved.settle()
@@ -167,6 +177,7 @@ class Counter(TorchDispatchMode):
 
         if self.attribution is None:
             self.attribution = Attribution(self.sites, watched.__code__, tape, in_loop=self._in_loop)
+            parallel.attribution = self.attribution
         return watched
 
     def _outermost(self, plain: Call) -> Call:
@@ -207,7 +218,7 @@ class Counter(TorchDispatchMode):
         if self.attribution is None or position is None:
             return None
         site, phase = self.attribution.where(position)
-        return site if phase is FORWARD else None
+        return site if phase is FORWARD and not position.setting_up else None
 
     # -- ops
 
@@ -243,13 +254,15 @@ class Counter(TorchDispatchMode):
         position = attribution.here(dispatching=True) if attribution is not None else None
         if attribution is None or position is None:
             return
+        if position.setting_up and not info.exchanges:
+            return  # shapes are worked out, once
         info.calls += 1
         saved, live = self.tape.saved, self.tape.live
         if info.kind == "view":
             if args and type(args[0]) is nn.Parameter:
                 attribution.touch(position, args[0])
             if live is not None and info.allocates:
-                live.note(output, attribution.where(position)[0])
+                live.note(output, attribution.where(position)[0], GATHERED if position.gathering else None)
             if saved is not None and info.name == "aten.detach" and internals.in_checkpoint():
                 site, phase = attribution.where(position)
                 if phase is FORWARD:
@@ -264,8 +277,13 @@ class Counter(TorchDispatchMode):
         if saved is not None and phase is not FORWARD:
             saved.settle()
         if live is not None:
-            live.note(output, site, again=phase is RECOMPUTE)
+            live.note(output, site, GATHERED if position.gathering else RECOMPUTED if phase is RECOMPUTE else None)
         facts = tuple(info.facts(values_by_name(info, args, kwargs)).items()) if info.facts else ()
+        if info.exchanges:
+            values = values_by_name(info, args, kwargs)
+            site, phase, facts = self._parallel.place(values, info.name, position, site, phase)
+        elif phase is BACKWARD:
+            self._parallel.note_gradient(output)
         for value in args:
             if isinstance(value, torch.Tensor) and value.layout is not torch.strided and not value.is_nested:
                 facts = (*facts, ("nnz", stored(value)))

@@ -228,6 +228,10 @@ def _beside_torch_func(pack: Any) -> AbstractContextManager[None]:
 PARAMETERS, BUFFERS, INPUTS = "parameters", "buffers", "inputs"
 ACTIVATIONS, GRADIENTS, OPTIMIZER_STATE = "activations", "gradients", "optimizer"
 RECOMPUTED, TEMPORARIES = "recomputed", "temporaries"
+GATHERED, BUCKETS = "gathered", "buckets"
+"""Whole weights that a rank has for a while; buffers in which gradients are averaged."""
+LASTING = (OPTIMIZER_STATE, BUCKETS)
+"""What the first step makes and every later step has from its beginning."""
 
 
 def asked_in_vain(problem: BaseException) -> str:
@@ -255,6 +259,8 @@ class Live:
         self._births: list[tuple[Site | None, int]] = []
         self._labels: dict[int, str] = {}
         self._before: list[int] = []
+        self._sizes: dict[int, int] = {}
+        """Sizes of storages that changed theirs."""
         self._events: list[tuple[int, int]] = []
         self.leave_out(there)
 
@@ -270,21 +276,49 @@ class Live:
                 if birth is not None:
                     self._labels.setdefault(birth, what)
 
-    def note(self, output: Any, site: Site, *, again: bool = False) -> None:
-        """An op of `site` returned this; `again` where a checkpoint recomputes."""
+    def note(self, output: Any, site: Site, what: str | None = None) -> None:
+        """An op of `site` returned this; `what` it is, where that is known already."""
         for tensor in (output,) if isinstance(output, torch.Tensor) else flat(output):
             birth = self._bear(tensor, site)
             if birth is not None:
                 size = self._births[birth][1]
                 self._events.append((birth, size))
                 self.current += size
-                if again:
-                    self._labels[birth] = RECOMPUTED
+                if what is not None:
+                    self._labels[birth] = what
+
+    def gathered(self, tensors: Iterable[torch.Tensor], site: Site) -> None:
+        """These weights are here as a whole now."""
+        for tensor in tensors:
+            self.note(tensor, site)
+            self.label(tensor, GATHERED)
+
+    def resized(self, storage: torch.UntypedStorage, gatherer: Site | None) -> None:
+        """A storage was given memory, or gave it back, without an op; `gatherer` is the row whose weights come into it."""
+        known = self._alive.get(storage._cdata)
+        if known is None:
+            birth = self._bear_storage(storage, gatherer) if gatherer is not None else None
+            if birth is not None:
+                self._events.append((birth, self._births[birth][1]))
+                self.current += self._births[birth][1]
+                self._labels[birth] = GATHERED
+            return
+        birth, size = known[0], storage.nbytes()
+        change = size - self._size(birth)
+        if change:
+            self._sizes[birth] = size
+            self._events.append((birth, change))
+            self.current += change if self._births[birth][0] is not None else 0
+
+    def _size(self, birth: int) -> int:
+        return self._sizes.get(birth, self._births[birth][1])
 
     def _bear(self, tensor: torch.Tensor, site: Site | None) -> int | None:
         if not internals.has_storage(tensor):
             return None
-        storage = tensor.untyped_storage()
+        return self._bear_storage(tensor.untyped_storage(), site)
+
+    def _bear_storage(self, storage: torch.UntypedStorage, site: Site | None) -> int | None:
         key = storage._cdata
         if key in self._alive:
             return None
@@ -293,11 +327,12 @@ class Live:
             return None
         birth = len(self._births)
         self._births.append((site, size))
-        self._alive[key] = birth, weakref.ref(storage, partial(self._end, key, birth, size))
+        self._alive[key] = birth, weakref.ref(storage, partial(self._end, key, birth))
         return birth
 
-    def _end(self, key: int, birth: int, size: int, _reference: object) -> None:
+    def _end(self, key: int, birth: int, _reference: object) -> None:
         del self._alive[key]
+        size = self._size(birth)
         self._events.append((birth, -size))
         if self._births[birth][0] is not None:
             self.current -= size
@@ -319,7 +354,7 @@ class Live:
         The first step of an optimizer makes its state when the activations are gone, every later one has it from the
         beginning. That is the peak that matters, so the state is there from the beginning here too.
         """
-        state = {birth for birth, what in self._labels.items() if what == OPTIMIZER_STATE}
+        state = {birth for birth, what in self._labels.items() if what in LASTING}
         before = [(birth, self._births[birth][1]) for birth in {*self._before, *state}]
         events = [*before, *((birth, change) for birth, change in self._events if change < 0 or birth not in state)]
         now = highest = at = 0

@@ -13,11 +13,14 @@ from ..hooks import internals
 from ..model.tensors import stored_bytes
 from .higher_order import TAKEN_APART, is_higher_order
 
+COLLECTIVES = ("c10d", "_c10d_functional", "_c10d_functional_autograd")
+"""Namespaces of the ops that talk to other ranks."""
+
 
 class OpInfo:
     """What is worth knowing about an op before its first call is recorded."""
 
-    __slots__ = ("allocates", "calls", "defaults", "expand", "facts", "kind", "name", "names", "overload")
+    __slots__ = ("allocates", "calls", "defaults", "exchanges", "expand", "facts", "kind", "name", "names", "overload")
 
     def __init__(self, func: Any) -> None:
         schema = func._schema
@@ -33,6 +36,7 @@ class OpInfo:
         self.facts = FACTS.get(self.name)
         self.expand = self.kind in ("matrix", "other")
         self.calls = 0
+        self.exchanges = self.name.split(".", maxsplit=1)[0] in COLLECTIVES
 
 
 class GraphReplay(OpInfo):
@@ -43,6 +47,7 @@ class GraphReplay(OpInfo):
     def __init__(self) -> None:
         self.name, self.overload, self.names, self.defaults = "cuda.graph_replay", "default", (), {}
         self.kind, self.allocates, self.facts, self.expand, self.calls = "other", False, None, False, 0
+        self.exchanges = False
 
 
 class HigherOrderInfo(OpInfo):
@@ -60,6 +65,7 @@ class HigherOrderInfo(OpInfo):
         self.facts = FACTS.get(self.name)
         self.expand = self.name in TAKEN_APART
         self.calls = 0
+        self.exchanges = False
 
 
 def kind_of(func: Any, name: str) -> str:

@@ -4,15 +4,32 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
+
+import torch
+from torch import nn
 
 from ...caveats import Caveat
 from ...records import ModuleCall, OpRecord
 from ..model.sites import Site
-from ..model.tensors import meta, raw, tensors_in
+from ..model.tensors import meta, raw, tensors_in, with_tensors, without_data
 from .memory import Live, Saved
 from .op_calls import OpCalls
 from .opinfo import OpInfo
+
+MOST_ROOT_CALLS = 64
+"""Calls with different shapes that are kept."""
+
+
+@dataclass
+class RootCall:
+    """Equal calls of a model: its inputs without their data."""
+
+    model: nn.Module
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    times: int = 0
 
 
 class Tape:
@@ -32,6 +49,12 @@ class Tape:
         """Paths of modules whose `.forward()` was called by hand."""
         self.elsewhere: set[Site] = set()
         """Rows that other threads called while the model ran."""
+        self.stages: dict[int, tuple[int, int]] = {}
+        """Pipeline stages that ran here: by number, this rank's place among the ranks of the pipeline, and their number."""
+        self.experts: dict[Site, dict[str, Any]] = {}
+        """Rows that worked on tokens of other ranks, with the group that these came from."""
+        self.root_calls: dict[Any, RootCall] = {}
+        """What a model with shards was called with from outside, by the shapes of it."""
         self.caveats: list[Caveat] = []
         self._raised: tuple[int, Site, str] | None = None
         """An exception by its id, with row and phase: holding it would hold all that its frames hold."""
@@ -47,10 +70,32 @@ class Tape:
         else:
             call[0] += 1
 
+    def note_root_call(self, model: nn.Module, args: Any, kwargs: Any) -> None:
+        """A model was called from outside every other."""
+        key = id(model), raw(tensors_in((args, kwargs)))
+        if key not in self.root_calls:
+            if len(self.root_calls) >= MOST_ROOT_CALLS:
+                return
+            given, named = with_tensors((args, kwargs), without_data)
+            self.root_calls[key] = RootCall(model, given, named)
+        self.root_calls[key].times += 1
+
     def note_raised(self, problem: BaseException, site: Site, phase: str) -> None:
         """An exception passes a row; the first row that it passes is where it was raised."""
         if self._raised is None or self._raised[0] != id(problem):
             self._raised = (id(problem), site, phase)
+
+    def note_gathered(self, tensors: list[torch.Tensor], site: Site) -> None:
+        """Weights were gathered from other ranks: they are no activations, whoever saves them."""
+        if self.saved is not None:
+            self.saved.leave_out(tensors)
+        if self.live is not None:
+            self.live.gathered(tensors, site)
+
+    def note_resized(self, storage: torch.UntypedStorage, gatherer: Site | None) -> None:
+        """A storage was given memory, or gave it back; `gatherer` is the row whose weights come into it."""
+        if self.live is not None:
+            self.live.resized(storage, gatherer)
 
     def doubt(self, caveat: Caveat) -> None:
         """Keep a caveat, once."""
@@ -111,5 +156,7 @@ class Tape:
             self.saved.add({mine(site): size for site, size in other.saved.bytes.items()})
         self.direct_forwards |= other.direct_forwards
         self.elsewhere |= other.elsewhere
+        self.stages |= other.stages
+        self.experts |= {mine(site): groups for site, groups in other.experts.items()}
         for caveat in other.caveats:
             self.doubt(caveat)

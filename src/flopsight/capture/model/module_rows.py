@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import torch
@@ -15,8 +15,13 @@ from .sites import Sites, paths
 from .tensors import held_bytes
 
 
-def module_rows(sites: Sites, state_bytes: Mapping[int, int] | None = None) -> tuple[ModuleRow, ...]:
-    """Parents before children; several roots, or none, get a common one above them."""
+def module_rows(
+    sites: Sites, state_bytes: Mapping[int, int] | None = None, experts: Collection[str] = ()
+) -> tuple[ModuleRow, ...]:
+    """Parents before children; several roots, or none, get a common one above them.
+
+    `experts` are paths of modules that other ranks have others of.
+    """
     keys: dict[int, int] = {}
     rows = [] if "" in sites.roots else [ModuleRow("", "", "recording")]
     for prefix, root in sites.roots.items():
@@ -27,7 +32,7 @@ def module_rows(sites: Sites, state_bytes: Mapping[int, int] | None = None) -> t
                     name=path.rpartition(".")[2],
                     kind=type(module).__name__,
                     extra_repr=_extra_repr(module),
-                    parameters=tuple(_parameters(module, keys, state_bytes or {})),
+                    parameters=tuple(_parameters(module, keys, state_bytes or {}, _is_below(path, experts))),
                 )
             )
     return tuple(rows)
@@ -51,7 +56,14 @@ def _extra_repr(module: nn.Module) -> str:
         return ""
 
 
-def _parameters(module: nn.Module, keys: dict[int, int], state_bytes: Mapping[int, int]) -> Iterable[Parameter]:
+def _is_below(path: str, others: Collection[str]) -> bool:
+    """Whether a module is one of the others, or part of one."""
+    return bool(others) and any(path == other or path.startswith(f"{other}.") for other in others)
+
+
+def _parameters(
+    module: nn.Module, keys: dict[int, int], state_bytes: Mapping[int, int], expert: bool
+) -> Iterable[Parameter]:
     for name, tensor in module._parameters.items():
         if tensor is None or torch.nn.parameter.is_lazy(tensor):
             continue
@@ -66,6 +78,7 @@ def _parameters(module: nn.Module, keys: dict[int, int], state_bytes: Mapping[in
             whole_numel=whole if whole != here else None,
             state_bytes=state_bytes.get(id(tensor), 0),
             held_bytes=held if held != here * tensor.element_size() else None,
+            expert=expert,
         )
 
 

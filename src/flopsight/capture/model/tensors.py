@@ -37,6 +37,8 @@ def raw(value: Any) -> Any:
             return (_rows(value) if value.is_nested else value.shape, None, value.dtype, value.device)
     if isinstance(value, SEQUENCES):
         return tuple(map(raw, value))
+    if isinstance(value, torch.ScriptObject):  # a collective's work holds its tensors, so a record must not hold it
+        return type(value).__name__
     return value if value.__hash__ is not None else repr(type(value))
 
 
@@ -143,6 +145,11 @@ def held_bytes(tensor: Tensor) -> int:
     if not internals.is_wrapper_subclass(tensor):
         return stored_bytes(tensor)
     return sum(part.nbytes for part in plain_tensors(tensor))
+
+
+def without_data(tensor: Tensor) -> Tensor:
+    """A tensor of the same shape on meta; of one that is spread over ranks, the whole shape."""
+    return torch.empty(tuple(tensor.shape), dtype=tensor.dtype, device="meta", requires_grad=tensor.requires_grad)
 
 
 def with_tensors(value: Any, change: Callable[[Tensor], Tensor]) -> Any:

@@ -15,6 +15,7 @@ from ...tree import Timing
 from ..hooks.optimizer_steps import optimizer_steps
 from ..model.sites import Sites
 from .clock import HOSTS
+from .collective_times import CollectiveTimes, collective_times
 from .kernels import DeviceTime, Marks, TraceEvent, place_kernels
 from .kineto import device_trace
 from .module_marks import Timer, forget
@@ -30,6 +31,7 @@ class DeviceTracing:
         """`keep` is called with the events, which are large and not kept; their times by module are in `found`."""
         self.found = DeviceTime()
         self.ops: OpTimes = {}
+        self.collectives: CollectiveTimes = {}
         self._timer = Timer(model, time_ns)
         self._device, self._keep = device, keep
         self._steps: list[tuple[int, int]] = []
@@ -47,6 +49,7 @@ class DeviceTracing:
         self.found = place_kernels(trace.events, self.marks())
         times = host_op_times if self._device.type in HOSTS else kernel_op_times
         self.ops = times(trace.events, self.marks())
+        self.collectives = collective_times(trace.events, self.marks())
         self._keep(trace.events)
 
     def marks(self) -> Marks:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import cycle
+from math import inf
 from statistics import median
 
 from ...caveats import (
@@ -20,8 +21,10 @@ from ...caveats import (
     UnsteadyModules,
 )
 from ...timings import TIME_BUDGET, Stat, Timing, middle
+from ..hooks import parallel
 from ..model.run import Run, rotated
 from .clock import HOSTS, Clock, clock_for
+from .collective_times import CollectiveTimes
 from .device_trace import DeviceTracing
 from .kernels import TraceEvent, with_children
 from .kineto import NoDeviceTrace
@@ -69,6 +72,7 @@ class Latencies:
     streams: Rows = field(default_factory=dict)
     ops: OpTimes = field(default_factory=dict)
     caveats: tuple[Caveat, ...] = ()
+    collectives: CollectiveTimes = field(default_factory=dict)
 
 
 def measure_latency(
@@ -82,8 +86,11 @@ def measure_latency(
 ) -> Latencies:
     """Time plain and marked runs in turn, so that a change of the machine's pace affects both; short ones in blocks."""
     clock = clock or clock_for(run.device)
+    # Ranks wait for each other inside every run, so all of them make the same number of runs, whatever their clocks say.
+    alone = not parallel.has_other_ranks()
+    budget = budget if alone else inf
     progress("warming up")
-    last = _warm_up(run, clock, warmup)
+    last = _warm_up(run, clock, warmup, until_steady=alone)
     runs = cycle(rotated(run))
     plain: list[dict[str, float]] = []
     marked: list[MarkedRun] = []
@@ -93,7 +100,7 @@ def measure_latency(
         spent = clock.now() - begun > budget
         if spent and len(plain) >= FEWEST:
             break
-        short = last is not None and last < SHORT
+        short = alone and last is not None and last < SHORT
         together = min(BLOCK if short and not spent else 1, repeats - len(plain))
         if short:
             run_plain(next(runs), clock)
@@ -181,12 +188,12 @@ def _unsteady(marked: Sequence[MarkedRun], forward: Stat | None) -> list[Caveat]
     return [UnsteadyModules(tuple(worst), tuple(large[path].spread for path in worst))] if worst else []
 
 
-def _warm_up(run: Run, clock: Clock, at_least: int) -> float | None:
+def _warm_up(run: Run, clock: Clock, at_least: int, *, until_steady: bool = True) -> float | None:
     """Run as often as asked for, then until two runs in a row take the same time; give the seconds of the last one."""
     if not at_least:
         return None
     times: list[float] = []
-    while len(times) < at_least + MOST_WARMUP:
+    while len(times) < at_least + (MOST_WARMUP if until_steady else 0):
         times.append(_whole(run_plain(run, clock)))
         steady = len(times) > 1 and abs(times[-1] - times[-2]) <= STEADY * times[-2]
         if len(times) >= at_least and (steady or sum(times) > WARMUP_BUDGET):
@@ -208,7 +215,7 @@ def _with_device_time(run: Run, found: Latencies, progress: Callable[[str], None
         return _without_tracer(run, found, str(problem))
     timing = traced.timing(found.timing, training=run.train)
     if run.compiled:  # the kernels of a fused graph belong to no module in it
-        return replace(found, timing=timing, forward={"": timing.busy or 0.0})
+        return replace(found, timing=timing, forward={"": timing.busy or 0.0}, collectives=traced.collectives)
     return Latencies(
         timing,
         with_children(traced.forward(), found.forward),
@@ -217,6 +224,7 @@ def _with_device_time(run: Run, found: Latencies, progress: Callable[[str], None
         traced.streams(),
         traced.ops,
         (*found.caveats, *unplaced_work(traced)),
+        traced.collectives,
     )
 
 

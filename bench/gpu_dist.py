@@ -1,0 +1,156 @@
+"""One GPU as a job of one rank with NCCL: memory against torch's allocator, and the collectives of a trace.
+
+python bench/gpu_dist.py [OUT]     # starts its own group; OUT is a folder for the profiles. Needs a GPU, at most 5 minutes.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+import time
+from pathlib import Path
+
+import torch
+from torch import distributed, nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+from torch.nn.parallel import DistributedDataParallel
+
+import flopsight
+
+LAYERS, WIDTH, BATCH = 16, 8192, 512
+MB = 1e6
+
+
+def net() -> nn.Sequential:
+    layers = [nn.Linear(WIDTH, WIDTH, bias=False, device="cuda", dtype=torch.bfloat16) for _ in range(LAYERS)]
+    return nn.Sequential(*layers)
+
+
+def plain() -> nn.Module:
+    return net()
+
+
+def replicated() -> nn.Module:
+    return DistributedDataParallel(net())
+
+
+def replicated_in_place() -> nn.Module:
+    return DistributedDataParallel(net(), gradient_as_bucket_view=True)
+
+
+def sharded() -> nn.Module:
+    model, mesh = net(), init_device_mesh("cuda", (1,), mesh_dim_names=("dp",))
+    for layer in model:
+        fully_shard(layer, mesh=mesh)
+    return fully_shard(model, mesh=mesh)
+
+
+CASES = {
+    "plain": plain,
+    "DDP": replicated,
+    "DDP, gradients are views of buckets": replicated_in_place,
+    "FSDP2": sharded,
+}
+
+
+def step(model: nn.Module, x: torch.Tensor) -> None:
+    model.zero_grad(set_to_none=True)
+    output = model(x)
+    output.float().sum().backward()
+
+
+def memory(name: str, folder: Path) -> None:
+    """Saved bytes and peak of one step, against the allocator."""
+    torch.manual_seed(0)
+    model, x = CASES[name](), torch.randn(BATCH, WIDTH, device="cuda", dtype=torch.bfloat16)
+    for _ in range(3):
+        step(model, x)
+    model.zero_grad(set_to_none=True)
+    torch.cuda.synchronize()
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated()
+    output = model(x)
+    loss = output.float().sum()
+    kept = torch.cuda.memory_allocated() - before
+    loss.backward()
+    truth = torch.cuda.max_memory_allocated()
+    del output, loss
+    model.zero_grad(set_to_none=True)
+    begin = time.perf_counter()
+    profile = flopsight.count(model, (x,), train=True, loss=lambda out: out.float().sum())
+    took = time.perf_counter() - begin
+    kinds = ", ".join(f"{kind} {size / MB:,.0f}" for kind, size in sorted(profile.at_peak.items(), key=lambda k: -k[1]))
+    ratio = profile.peak_bytes / truth
+    print(f"{name}: peak {profile.peak_bytes / MB:,.0f} MB, allocator {truth / MB:,.0f} MB, ratio {ratio:.3f}")
+    print(f"    saved {profile.activation_bytes / MB:,.1f} MB, allocator after forward +{kept / MB:,.1f} MB")
+    print(f"    before the step {before / MB:,.0f} MB; at the peak {kinds}; counted in {took:.2f} s")
+    whole = profile.whole
+    print(f"    params {profile.params} whole {whole.params if whole else profile.part}; comm {profile.comm}")
+    profile.save(folder / f"{name.split(',', maxsplit=1)[0].lower()}-{abs(hash(name)) % 1000}.json")
+    del model, x, profile
+    gc.collect()
+    torch.cuda.empty_cache()
+
+
+def traced(folder: Path) -> None:
+    """Collectives in a device trace: those that NCCL runs for one rank, and an explicit one beside a long product."""
+    model = DistributedDataParallel(net())
+    x = torch.randn(BATCH, WIDTH, device="cuda", dtype=torch.bfloat16)
+    profile = flopsight.profile(model, (x,), train=True, loss=lambda out: out.float().sum(), repeats=3)
+    print(f"DDP timed: step {profile.timing.step.median * 1e3:.2f} ms, rows {profile.comm}")
+    profile.save(folder / "ddp-timed.json")
+    names = kernel_names(lambda: step(model, x))
+    print(f"    kernels of NCCL in the trace: {sorted(names)}")
+    buffer = torch.randn(1 << 26, device="cuda")
+    left = torch.randn(WIDTH, WIDTH, device="cuda", dtype=torch.bfloat16)
+
+    def beside() -> None:
+        work = distributed.all_reduce(buffer, async_op=True)
+        for _ in range(8):
+            left @ left
+        work.wait()
+        distributed.all_gather_into_tensor(torch.empty_like(buffer), buffer)
+
+    print(f"explicit collectives: {sorted(kernel_names(beside))}")
+
+
+def kernel_names(run: object) -> set[str]:
+    from torch.profiler import ProfilerActivity, profile
+
+    with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as trace:
+        run()
+        torch.cuda.synchronize()
+    return {event.key for event in trace.key_averages() if "nccl" in event.key.lower()}
+
+
+def gathered() -> None:
+    """gather() in a group of one rank, and in the time it takes."""
+    model, x = nn.Linear(64, 64, device="cuda"), torch.randn(8, 64, device="cuda")
+    job = flopsight.gather(flopsight.count(model, (x,)))
+    print(f"gather: {len(job.ranks)} of {job.size}, whole {job.whole.params} params")
+
+
+def main() -> None:
+    folder = Path(sys.argv[1] if len(sys.argv) > 1 else ".")
+    folder.mkdir(parents=True, exist_ok=True)
+    os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
+    os.environ.setdefault("MASTER_PORT", "29533")
+    distributed.init_process_group("nccl", rank=0, world_size=1, device_id=torch.device("cuda:0"))
+    print(f"torch {torch.__version__}, {torch.cuda.get_device_name()}, {LAYERS} x Linear({WIDTH}), batch {BATCH}, bf16")
+    for name in CASES:
+        try:
+            memory(name, folder)
+        except Exception as problem:
+            print(f"{name}: {type(problem).__name__}: {problem}")
+    for part in (lambda: traced(folder), gathered):
+        try:
+            part()
+        except Exception as problem:
+            print(f"{type(problem).__name__}: {problem}")
+    distributed.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,211 @@
+"""Work that sharding libraries do for a module other than the one that runs, once in a lifetime, or for several modules."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+
+from ...records import BACKWARD, FORWARD
+from ..hooks import internals, parallel
+from ..hooks.patches import Call, wrapped
+from ..model.sites import Site, Sites
+from .memory import BUCKETS
+
+if TYPE_CHECKING:
+    from .attribution import Attribution, Position
+    from .tape import Tape
+
+ALL_TO_ALL = ("all_to_all", "alltoall")
+ALL_REDUCE = "c10d.allreduce"
+POINT_TO_POINT = ("c10d.send", "c10d.recv_")
+
+
+class ParallelWork:
+    """Watches the sharding libraries beside a counter, and says where a collective belongs."""
+
+    def __init__(self, sites: Sites, tape: Tape) -> None:
+        self.attribution: Attribution | None = None
+        """Where threads are; None while nothing is watched. It is handed over: a cycle would keep the model alive."""
+        self.watching = False
+        """Whether there are other ranks."""
+        self._sites = sites
+        self._tape = tape
+        self.away: dict[str, tuple[Site, dict[str, Any]]] = {}
+        """Groups that tokens were sent out to and not yet fetched back from, with the row that sent them."""
+        self._buckets: defaultdict[int, dict[str, None]] = defaultdict(dict)
+        """Names of the parameters whose gradients were written into a storage."""
+        self._names: dict[int, str] = {}
+        self._passed_on: dict[int, tuple[Site, str]] = {}
+        """Storages that a pipeline stage sends or receives, with its row and the phase that they belong to."""
+
+    def watch(self, entered: ExitStack) -> None:
+        """Begin to watch, until the stack closes."""
+        self.watching = parallel.has_other_ranks()
+        if not parallel.is_running():
+            return
+        for work in parallel.own_work():
+            entered.enter_context(wrapped(work.home, work.name, self._for_owner(work)))
+        for home, name in parallel.set_ups():
+            entered.enter_context(wrapped(home, name, self._as_set_up))
+        stage = parallel.stage_kind()
+        if stage is not None:
+            entered.enter_context(wrapped(stage, parallel.STAGE_RUNS, self._in_stage))
+            for name in parallel.STAGE_EXCHANGES:
+                entered.enter_context(wrapped(stage, name, partial(self._of_stage, name)))
+        if self._tape.live is not None:
+            entered.enter_context(wrapped(torch.UntypedStorage, "resize_", self._resizes))
+
+    def place(
+        self, args: Mapping[str, Any], name: str, position: Position, site: Site, phase: str
+    ) -> tuple[Site, str, tuple[tuple[str, Any], ...]]:
+        """The row and the phase of a collective, and what is known of the ranks that take part."""
+        facts = parallel.group_facts(args)
+        if position.setting_up:
+            facts["setup"] = True
+        elif name in POINT_TO_POINT:
+            keys = [internals.storage_key(t) for t in args.get("tensors", ()) if internals.has_storage(t)]
+            site, phase = next((self._passed_on[key] for key in keys if key in self._passed_on), (site, phase))
+        elif phase is FORWARD and "group" in facts and any(word in name for word in ALL_TO_ALL):
+            self._exchange(facts, site)
+        elif phase is BACKWARD and name.startswith(ALL_REDUCE) and position.acting is None and _between_nodes():
+            wrapper = self._averager()
+            site = (self._sites.row(wrapper) if wrapper is not None else None) or site
+            facts["holds"] = self._held(args)
+            gradients = any(tensor.is_floating_point() for tensor in args.get("tensors", ()))
+            if not gradients and getattr(wrapper, "static_graph", False):
+                facts["setup"] = True  # which parameters are used at all is asked once
+        return site, phase, tuple(facts.items())
+
+    # -- functions of the libraries
+
+    def _for_owner(self, work: parallel.OwnWork) -> Callable[[Call], Call]:
+        def around(plain: Call) -> Call:
+            def owned(*args: Any, **kwargs: Any) -> Any:
+                position = self._position()
+                module = work.module_of(args)
+                row = self._sites.row(module) if module is not None else None
+                if position is None or row is None:
+                    return plain(*args, **kwargs)
+                before = position.acting, position.gathering
+                position.acting, position.gathering = row, work.gathers
+                try:
+                    return plain(*args, **kwargs)
+                finally:
+                    position.acting, position.gathering = before
+                    if work.gathered is not None:
+                        self._tape.note_gathered(work.gathered(args), row)
+
+            return owned
+
+        return around
+
+    def _as_set_up(self, plain: Call) -> Call:
+        def once(*args: Any, **kwargs: Any) -> Any:
+            position = self._position()
+            if position is None:
+                return plain(*args, **kwargs)
+            before, position.setting_up = position.setting_up, True
+            try:
+                return plain(*args, **kwargs)
+            finally:
+                position.setting_up = before
+
+        return once
+
+    def _in_stage(self, plain: Call) -> Call:
+        def run(stage: Any, *args: Any, **kwargs: Any) -> Any:
+            self._tape.stages[stage.stage_index] = stage.group_rank, stage.group_size
+            return plain(stage, *args, **kwargs)
+
+        return run
+
+    def _of_stage(self, name: str, plain: Call) -> Call:
+        """Note the tensors that a stage is about to send or receive: activations forward, gradients backward."""
+        phase = BACKWARD if "bwd" in name else FORWARD
+
+        def listed(stage: Any, *args: Any, **kwargs: Any) -> Any:
+            ops = plain(stage, *args, **kwargs)
+            row = self._sites.row(stage.submod)
+            if row is None:
+                return ops
+            for op in ops:
+                self._passed_on[internals.storage_key(op.tensor)] = row, phase
+            return ops
+
+        return listed
+
+    def _resizes(self, plain: Call) -> Call:
+        def resized(storage: torch.UntypedStorage, size: int) -> Any:
+            done = plain(storage, size)
+            position = self._position()
+            gatherer = position.acting if position is not None and position.gathering else None
+            self._tape.note_resized(storage, gatherer)
+            return done
+
+        return resized
+
+    def _position(self) -> Position | None:
+        return self.attribution.here() if self.attribution is not None else None
+
+    # -- experts
+
+    def _exchange(self, facts: dict[str, Any], site: Site) -> None:
+        """Tokens that are sent out come back with the next exchange over the same ranks."""
+        if self.away.pop(facts["group"], None) is None:
+            self.away[facts["group"]] = site, facts
+
+    def note_module(self, site: Site) -> None:
+        """A module begins: while tokens are out, it works on those of other ranks."""
+        for sender, facts in self.away.values():
+            if sender is not site:
+                self._tape.experts[site] = facts
+
+    def end_module(self, site: Site) -> None:
+        """A module ends: tokens that it sent out are not fetched any more."""
+        self.away = {group: sent for group, sent in self.away.items() if sent[0] is not site}
+
+    # -- buckets
+
+    def note_gradient(self, written: Any) -> None:
+        """An op ran in backward: where autograd hands a gradient over, it may have been written into a bucket."""
+        node = internals.current_node()
+        if node is None or internals.node_sequence(node) < internals.NO_SEQUENCE:
+            return
+        if isinstance(written, torch.Tensor) and internals.has_storage(written):
+            name = self._name_of(node.variable)
+            self._buckets[internals.storage_key(written)][name] = None
+
+    def _held(self, args: Mapping[str, Any]) -> tuple[str, ...]:
+        """The parameters whose gradients a bucket holds; it is filled anew afterwards."""
+        names: dict[str, None] = {}
+        for tensor in args.get("tensors", ()):
+            if internals.has_storage(tensor):
+                names |= self._buckets.pop(internals.storage_key(tensor), {})
+                if self._tape.live is not None:
+                    self._tape.live.label(tensor, BUCKETS)
+        return tuple(names)
+
+    def _averager(self) -> nn.Module | None:
+        """The wrapper that averages gradients; where only the model inside it is watched, the model."""
+        for root in self._sites.roots.values():
+            return next((module for module in root.modules() if parallel.averages_gradients(module)), root)
+        return None
+
+    def _name_of(self, parameter: torch.Tensor) -> str:
+        if not self._names:
+            for prefix, root in self._sites.roots.items():
+                for name, tensor in root.named_parameters(prefix):
+                    self._names[id(tensor)] = name
+        return self._names.get(id(parameter), "?")
+
+
+def _between_nodes() -> bool:
+    """Whether autograd hands a gradient over, or has run its last node: that is when buckets are sent."""
+    node = internals.current_node()
+    return node is None or internals.node_sequence(node) >= internals.NO_SEQUENCE

@@ -1,0 +1,143 @@
+"""Every private part of torch.distributed that capture uses, in one place; each is looked up only where it is imported."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+
+MESH = "mesh_"
+"""How torch begins the description of a group that it made for a dimension of a device mesh."""
+UNNAMED = "mesh_dim_"
+
+
+@dataclass(frozen=True)
+class OwnWork:
+    """A function of a sharding library that works for one module, whichever module happens to run."""
+
+    home: Any
+    name: str
+    module_of: Callable[[tuple[Any, ...]], nn.Module | None]
+    """The module, from the function's arguments."""
+    gathers: bool = False
+    """Whether what it allocates is for gathered weights."""
+    gathered: Callable[[tuple[Any, ...]], list[torch.Tensor]] | None = None
+    """The weights that are whole when it ends, from its arguments."""
+
+
+def own_work() -> Iterator[OwnWork]:
+    """The functions of FSDP, new and old, that gather weights and scatter gradients."""
+    group = _module("torch.distributed.fsdp._fully_shard._fsdp_param_group")
+    if group is not None:
+        kind = group.FSDPParamGroup
+        for name in ("reshard", "post_backward", "finalize_backward"):
+            yield OwnWork(kind, name, _first_module)
+        yield OwnWork(kind, "unshard", _first_module, gathers=True)
+        yield OwnWork(kind, "wait_for_unshard", _first_module, gathers=True, gathered=lambda args: _unsharded(args[0]))
+    older = _module("torch.distributed.fsdp._runtime_utils")
+    if older is not None:
+        yield OwnWork(older, "_unshard", _wrapped_by_handle, gathers=True, gathered=lambda args: _flat(args[1]))
+        yield OwnWork(older, "_reduce_grad", _wrapped_by_handle)
+
+
+def _first_module(args: tuple[Any, ...]) -> nn.Module | None:
+    modules: tuple[nn.Module, ...] = args[0].modules
+    return modules[0] if modules else None
+
+
+def _unsharded(group: Any) -> list[torch.Tensor]:
+    found = []
+    for parameter in group.fsdp_params:
+        found += [tensor for tensor in getattr(parameter, "all_gather_outputs", ()) if isinstance(tensor, torch.Tensor)]
+        whole = getattr(parameter, "_unsharded_param", None)
+        if isinstance(whole, torch.Tensor):
+            found.append(whole)
+    return found
+
+
+def _wrapped_by_handle(args: tuple[Any, ...]) -> nn.Module | None:
+    module: nn.Module | None = getattr(args[1], "_fully_sharded_module", None)
+    return module
+
+
+def _flat(handle: Any) -> list[torch.Tensor]:
+    whole = getattr(getattr(handle, "flat_param", None), "_full_param_padded", None)
+    return [whole] if isinstance(whole, torch.Tensor) else []
+
+
+SET_UPS = {
+    "torch.distributed.pipelining.stage": (
+        "_prepare_forward_infra",
+        "_forward_metadata_inference",
+        "_backward_metadata_inference",
+    ),
+    "torch.distributed.pipelining.schedules": ("_warmup_p2p", "_initialize_stage", "_initialize_stages"),
+}
+
+
+def set_ups() -> Iterator[tuple[Any, str]]:
+    """Functions that run once to work shapes out or to agree on an order: class and name."""
+    for home, names in SET_UPS.items():
+        for kind in vars(_module(home)).values() if _module(home) is not None else ():
+            if isinstance(kind, type) and kind.__module__ == home:
+                yield from ((kind, name) for name in names if name in vars(kind))
+    reducer = getattr(_module("torch.distributed"), "Reducer", None)
+    if reducer is not None and hasattr(reducer, "_rebuild_buckets"):
+        yield reducer, "_rebuild_buckets"
+
+
+def stage_kind() -> Any:
+    """The class of pipeline stages, where it is imported."""
+    return getattr(_module("torch.distributed.pipelining.stage"), "_PipelineStageBase", None)
+
+
+STAGE_RUNS = "forward_one_chunk"
+"""The method of a stage that runs one microbatch."""
+STAGE_EXCHANGES = ("get_fwd_recv_ops", "get_fwd_send_ops", "get_bwd_recv_ops", "get_bwd_send_ops")
+"""The methods of a stage that list what it sends and receives."""
+
+
+def is_running() -> bool:
+    """Whether there is a process group."""
+    distributed = _module("torch.distributed")
+    return distributed is not None and distributed.is_available() and distributed.is_initialized()
+
+
+def has_other_ranks() -> bool:
+    """Whether there is a process group with more than this rank in it."""
+    return is_running() and _module("torch.distributed").get_world_size() > 1
+
+
+def group_facts(args: Mapping[str, Any]) -> dict[str, Any]:
+    """The ranks of a collective: the group's name and size, this rank's place in it, the mesh dimension that it is."""
+    group = _group(args)
+    if group is None:
+        return {}
+    found = {"group": group.group_name, "group_size": group.size(), "group_rank": group.rank()}
+    described = str(getattr(group, "group_desc", ""))
+    if described.startswith(MESH) and not described.startswith(UNNAMED):
+        found["dim"] = described.removeprefix(MESH)
+    return found
+
+
+def _group(args: Mapping[str, Any]) -> Any:
+    groups: Any = _module("torch.distributed.distributed_c10d")
+    name = args.get("group_name")
+    if isinstance(name, str):
+        return groups._resolve_process_group(name)
+    boxed = args.get("process_group")
+    return None if boxed is None else groups.ProcessGroup.unbox(boxed)
+
+
+def averages_gradients(module: nn.Module) -> bool:
+    """Whether a module is torch's DistributedDataParallel, which averages gradients in buckets."""
+    kind = getattr(_module("torch.nn.parallel.distributed"), "DistributedDataParallel", None)
+    return kind is not None and isinstance(module, kind)
+
+
+def _module(name: str) -> Any:
+    return sys.modules.get(name)

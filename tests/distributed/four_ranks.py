@@ -1,0 +1,60 @@
+"""What four ranks do in one job; each case returns profiles, which the tests look at."""
+
+import os
+
+from distributed.nets import Pair, batch, net
+from torch import distributed
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+
+import flopsight
+
+
+def sharded(model, mesh):
+    for block in model:
+        fully_shard(block, mesh=mesh)
+    return fully_shard(model, mesh=mesh)
+
+
+def hybrid():
+    """Shards within a pair of ranks, copies of them in the other pair."""
+    model, x = sharded(net(), init_device_mesh("cpu", (2, 2), mesh_dim_names=("rep", "shard"))), batch()
+    return flopsight.count(model, (x,), train=True), flopsight.count(model, (x,), train=True)
+
+
+def tensor_parallel_and_sharded():
+    mesh, model, x = init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp", "tp")), net(), batch()
+    for block in model:
+        parallelize_module(block, mesh["tp"], {"up": ColwiseParallel(), "down": RowwiseParallel()})
+    sharded(model, mesh["dp"])
+    first, second = flopsight.count(model, (x,), train=True), flopsight.count(model, (x,), train=True)
+    return first, second, flopsight.gather(first)
+
+
+def late():
+    """Rank 2 comes when the first gathering is over; every rank counts its gatherings, so the second is complete."""
+    rank, store = distributed.get_rank(), distributed.distributed_c10d._get_default_store()
+    profile = flopsight.count(Pair(), (batch(),))
+    if rank == 2:
+        store.wait(["the first is over"])
+    first = flopsight.gather(profile, timeout=0.5)
+    if rank == 0:
+        store.set("the first is over", "yes")
+    return first, flopsight.gather(profile)
+
+
+def one_dies():
+    """Rank 3 ends without a word; the others do not wait for it longer than they were told to."""
+    profile = flopsight.count(Pair(), (batch(),))
+    if distributed.get_rank() == 3:
+        os._exit(0)
+    return flopsight.gather(profile, timeout=2)
+
+
+CASES = {
+    "hybrid": hybrid,
+    "tensor_parallel_and_sharded": tensor_parallel_and_sharded,
+    "late": late,
+    "one_dies": one_dies,
+}
