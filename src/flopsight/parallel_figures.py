@@ -14,6 +14,7 @@ from .capture.model.tensors import with_tensors
 from .capture.twin.meta_copy import NoTwinError
 from .distributed.shards import unsharded, whole_tensor
 from .distributed.topology import rank_and_size, with_pipeline, world_of
+from .records import FORWARD
 from .tree import Cost, Profile, Whole, World
 
 
@@ -88,8 +89,9 @@ def _sum(parts: list[Whole]) -> Whole:
 
 def _of_a_part(profile: Profile) -> Profile:
     """Ranks without a parallel wrapper whose model itself exchanges tensors hold shards that we cannot read."""
-    rows = [row for row in profile.comm if row.phase == "forward"]
-    if profile.part or profile.world.size == 1 or not rows:
+    world, rows = profile.world, [row for row in profile.comm if row.phase == FORWARD]
+    wrapped = world.sharded or world.data_parallel > 1
+    if profile.part or wrapped or not rows:
         return profile
     ops = ", ".join(sorted({row.op for row in rows}))
     return replace(profile, part=f"the model exchanges tensors in its own code ({ops}), so its shards are hand-made")
