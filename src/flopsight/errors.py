@@ -32,6 +32,10 @@ class StateError(FlopsightError):
     """A profiler was asked for something that it does not have yet, or no longer."""
 
 
+class TorchError(FlopsightError):
+    """The torch that is installed cannot be watched."""
+
+
 class CheckFailed(FlopsightError):
     """A budget, a comparison or a strict count did not hold."""
 

@@ -16,6 +16,7 @@ SURFACE = {
     "check": ["PROFILE", "--budget"],
     "merge": ["FOLDER", "--output", "--format", "--depth", "--top", "--full", "--width", "--sort"],
     "ops": ["[TARGET]", "--input", "--train", "--meta"],
+    "doctor": ["--device", "--json"],
     "device": ["[DEVICE]", "--peak", "--measure"],
     "run": ["SCRIPT [ARGS]...", "--module", "--step", "--steps", "--model", "--per", "--config", "--output", "--format"],
 }  # fmt: skip

@@ -32,7 +32,7 @@ FLOORS = (
     ("parallel_figures",),
     ("counting",),
     ("measure", "loop"),
-    ("script",),
+    ("script", "doctor"),
     ("targets",),
     ("sweeping",),
     ("compat",),

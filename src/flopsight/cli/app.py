@@ -14,6 +14,7 @@ from .check import check
 from .demo import demo
 from .device import device
 from .diff import diff
+from .doctor import doctor
 from .merge import merge
 from .ops import ops
 from .profile import profile
@@ -33,7 +34,7 @@ app = typer.Typer(
 WORDS_ARE_ANSWERED = {"allow_extra_args": True}
 """A second word after a target is answered with what a target is."""
 
-for command in (demo, profile, show, advise, diff, check, merge, ops, device):
+for command in (demo, profile, show, advise, diff, check, merge, ops, device, doctor):
     app.command(context_settings=WORDS_ARE_ANSWERED if command is profile else None)(command)
 # everything behind the script's name is the script's own
 app.command("run", context_settings={"allow_interspersed_args": False})(run_script)

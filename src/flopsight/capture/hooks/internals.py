@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
@@ -24,6 +23,7 @@ from torch.utils._python_dispatch import (
     is_traceable_wrapper_subclass,
 )
 
+from .release import TORCH
 from .shared import Shared
 
 __all__ = ["DeviceType", "FakeTensor"]
@@ -44,11 +44,11 @@ function_modes: Callable[[], int] = torch._C._len_torch_function_stack
 """How many function modes are on here; autograd's engine begins with none."""
 is_wrapper_subclass: Callable[[object], bool] = is_traceable_wrapper_subclass
 
-TORCH = tuple(int(number) for number in re.findall(r"\d+", torch.__version__)[:2])
-"""The release of this torch: (2, 13)."""
-
 ATTENTION_ADDS_A_BATCH = TORCH >= (2, 14)
 """Whether scaled_dot_product_attention takes three dimensions as a batch of one, where older ones run single products."""
+
+GROUP_NORM_KEEPS_ORDER = TORCH >= (2, 14)
+"""Whether group norm takes its input and its gradient in any memory order; older ones copy both first."""
 
 attention_choice: Callable[..., int] = torch._fused_sdp_choice
 """Which kernel scaled_dot_product_attention would run on these tensors, as a number."""

@@ -36,9 +36,9 @@ def layer_norm(data: Tensor, shape: Any, weight: Tensor | None, *rest: Any) -> t
 
 
 def group_norm(data: Tensor, weight: Tensor | None, *rest: Any) -> tuple[Tensor, ...]:
-    """The same."""
-    made, *statistics = aten.native_group_norm.default(data, weight, *rest)
-    return made, *(_as_precise(one, data, weight) for one in statistics)
+    """The same, and a result in the order of the data, which 2.14 brings into plain order on meta."""
+    _, *statistics = aten.native_group_norm.default(data, weight, *rest)
+    return _ordered_as(data), *(_as_precise(one, data, weight) for one in statistics)
 
 
 def group_norm_backward(grad: Tensor, data: Tensor, *rest: Any) -> tuple[Tensor | None, ...]:

@@ -19,6 +19,9 @@ def group_norm_on_cpu(
     cudnn_enabled: bool = True,  # noqa: ARG001
 ) -> Tensor:  # fmt: skip
     """What torch does on the CPU; the arguments are those of `torch.group_norm`."""
+    if internals.GROUP_NORM_KEEPS_ORDER:
+        kept: Tensor = aten.native_group_norm(data, weight, bias, *_sizes(data), num_groups, eps)[0]
+        return kept
     order = internals.memory_order(data)
     data = data.contiguous(memory_format=order)
     if order is torch.contiguous_format:

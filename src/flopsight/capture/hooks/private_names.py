@@ -1,0 +1,48 @@
+"""Every private name of torch that `internals` uses, and the figures that need it; read without torch."""
+
+from __future__ import annotations
+
+COUNTS = "every count"
+PLACES = "which module and phase an op belongs to"
+BACKWARD = "backward and recompute, by module"
+MEMORY = "activation bytes and peak memory"
+TIMES = "times of modules"
+RESTORE = "the model and its graphs left as they were"
+META = "counts on meta"
+COMPILED = "counts of compiled models"
+
+PRIVATE_NAMES = {
+    "torch.utils._python_dispatch.TorchDispatchMode": COUNTS,
+    "torch.utils._python_dispatch._disable_current_modes": COUNTS,
+    "torch.utils._python_dispatch._get_current_dispatch_mode": COUNTS,
+    "torch.utils._python_dispatch._pop_mode": COUNTS,
+    "torch.utils._python_dispatch._push_mode": COUNTS,
+    "torch.utils._python_dispatch.is_traceable_wrapper_subclass": COUNTS,
+    "torch._C._len_torch_dispatch_stack": COUNTS,
+    "torch._C._get_dispatch_stack_at": COUNTS,
+    "torch._C.DisableTorchFunction": COUNTS,
+    "torch._C._dispatch_has_kernel_for_dispatch_key": COUNTS,
+    "torch._C.DispatchKey": COUNTS,
+    "torch._C.DispatchKeySet": COUNTS,
+    "torch._C._ExcludeDispatchKeyGuard": COUNTS,
+    "torch._library.custom_ops.OPDEFS": COUNTS,
+    "torch._C._functorch.is_functorch_wrapped_tensor": MEMORY,
+    "torch._C._current_graph_task_id": PLACES,
+    "torch._C._autograd._get_sequence_nr": BACKWARD,
+    "torch._C._current_autograd_node": BACKWARD,
+    "torch._C._autograd._saved_tensors_hooks_is_enabled": MEMORY,
+    "torch._C._autograd._top_saved_tensors_default_hooks": MEMORY,
+    "torch._C._autograd._pop_saved_tensors_default_hooks": MEMORY,
+    "torch._C._autograd._push_saved_tensors_default_hooks": MEMORY,
+    "torch._C._autograd._unsafe_set_version_counter": RESTORE,
+    "torch._foreach_copy_": RESTORE,
+    "torch._fused_sdp_choice": META,
+    "torch._prims_common.suggest_memory_format": META,
+    "torch._C._get_mkldnn_enabled": META,
+    "torch._C._autograd._profiler_enabled": TIMES,
+    "torch.autograd.profiler._is_profiler_enabled": TIMES,
+    "torch._C._autograd.DeviceType": TIMES,
+    "torch.cuda._sleep": TIMES,
+    "torch._subclasses.fake_tensor.FakeTensor": COUNTS,
+    "torch.compiler.set_stance": COMPILED,
+}

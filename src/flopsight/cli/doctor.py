@@ -1,0 +1,23 @@
+"""`flopsight doctor`: does flopsight work with what is installed here."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+
+
+def doctor(
+    device: Annotated[
+        str | None, typer.Option("--device", help="cuda, cuda:1, cpu; the default is what torch would use.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
+) -> int:
+    """Check that flopsight works with the torch that is installed, and name the figures that do not. Exit code 0 or 1."""
+    from ..doctor.examine import examine
+    from ..doctor.page import lines
+
+    report = examine(device)
+    print(json.dumps(report.as_json(), indent=2) if as_json else "\n".join(lines(report)))
+    return 0 if report.fine else 1

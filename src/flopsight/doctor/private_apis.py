@@ -1,0 +1,36 @@
+"""Which private names of torch are there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib import import_module
+from typing import Any
+
+from ..capture.hooks.private_names import PRIVATE_NAMES
+from .finding import Checked
+
+GROUP = "private torch APIs"
+
+
+def private_apis() -> Iterator[Checked]:
+    """One check for each name that this torch lacks, or one for all of them."""
+    missing = [name for name in PRIVATE_NAMES if find(name) is None]
+    for name in missing:
+        yield Checked(GROUP, name, False, "this torch does not have it", PRIVATE_NAMES[name])
+    if not missing:
+        yield Checked(GROUP, "all", True, f"{len(PRIVATE_NAMES)} of {len(PRIVATE_NAMES)} are there", "")
+
+
+def find(name: str) -> Any:
+    """What a dotted name stands for, or None."""
+    parts = name.split(".")
+    found: Any = import_module(parts[0])
+    for i, part in enumerate(parts[1:], 2):
+        try:
+            found = getattr(found, part)
+        except AttributeError:
+            try:
+                found = import_module(".".join(parts[:i]))
+            except ImportError:
+                return None
+    return found
