@@ -65,7 +65,7 @@ POINTWISE = aten("""
 POINTWISE_WITH_NOISE = aten("rrelu_with_noise_functional")
 """The same for ops that return the random numbers they drew as a second output."""
 
-MADE_OF_OPS = frozenset(aten("_native_multi_head_attention _transformer_encoder_layer_fwd"))
+MADE_OF_OPS = frozenset(aten("_transformer_encoder_layer_fwd"))
 """Ops whose kernels are written in other ops, so that running the kernel by hand shows what they do."""
 
 MATRIX_WORDS = ("mm", "matmul", "convolution", "conv", "attention", "linear", "bilinear", "rnn", "dot", "mv", "addr")

@@ -116,6 +116,12 @@ def _ragged_products(args: Mapping[str, Any]) -> dict[str, Any]:
     return {"products": int((left._nested_tensor_size().prod(1) * right._nested_tensor_size()[:, -1]).sum())}
 
 
+def _sequence_lengths(args: Mapping[str, Any]) -> dict[str, Any]:
+    """Lengths of the sequences in a nested query."""
+    query = args["query"]
+    return {"lengths": tuple(query._nested_tensor_size()[:, 0].tolist())} if query.is_nested else {}
+
+
 def _segments(args: Mapping[str, Any]) -> dict[str, Any]:
     """Lengths of the sequences packed into a variable-length attention call."""
     found = {}
@@ -156,6 +162,7 @@ FactsOf = Callable[[Mapping[str, Any]], dict[str, Any]]
 FACTS: dict[str, FactsOf] = {
     "aten.bmm": _ragged_products,
     "aten.matmul": _ragged_products,
+    "aten._native_multi_head_attention": _sequence_lengths,
     "higher_order.flex_attention": _block_density,
     "higher_order.flex_attention_backward": _block_density,
 }

@@ -118,6 +118,18 @@ def cudnn_rnn_backward(data: Tensor, weight: list[Tensor], *rest: Any) -> tuple[
     return *fresh, [torch.empty_like(one) for one in weight] if mask[3] else []
 
 
+def multi_head_attention(
+    query: Tensor, _key: Tensor, _value: Tensor, _width: int, heads: int, _qkv_weight: Tensor, _qkv_bias: Tensor,
+    _proj_weight: Tensor, _proj_bias: Tensor, _mask: Tensor | None = None, need_weights: bool = True,
+    average: bool = True, _mask_type: int | None = None,
+) -> tuple[Tensor, Tensor | None]:  # fmt: skip
+    """The result, and the weights where they are asked for."""
+    batch, length, _ = query.shape
+    shape = (batch, length, length) if average else (batch, heads, length, length)
+    weights = torch.empty(shape, dtype=query.dtype, device="meta") if need_weights else None
+    return torch.empty(query.shape, dtype=query.dtype, device="meta"), weights
+
+
 KERNELS: dict[Any, Callable[..., Any]] = internals.by_op(
     {
         "aten.convolution.default": convolution,
