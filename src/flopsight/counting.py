@@ -26,6 +26,7 @@ from .capture.count.memory import (
 )
 from .capture.count.tape import Tape
 from .capture.hooks import internals
+from .capture.hooks.garbage import rarer_collections
 from .capture.hooks.patches import unseen
 from .capture.model.module_rows import module_rows, scripted_rows
 from .capture.model.restore import Values, kept_inputs, kept_model, kept_rng, kept_training_state
@@ -167,6 +168,11 @@ class Recording:
 
 def build_profile(tape: Tape, sites: Sites, options: Options) -> Profile:
     """The profile of what a tape holds, in the rows of `sites`."""
+    with rarer_collections():
+        return _build_profile(tape, sites, options)
+
+
+def _build_profile(tape: Tape, sites: Sites, options: Options) -> Profile:
     run = options.run
     peak, at_peak, makers = tape.live.peak() if tape.live is not None else (None, {}, {})
     records = tuple(tape.records())
@@ -215,6 +221,11 @@ def _none_ignored(_row: ModuleRow) -> bool:
 
 def count_run(run: Run, options: Options = DEFAULTS, *, meta: bool = False) -> Profile:
     """Run once under the counter, on meta if that is asked for and can be; the model is as it was afterwards."""
+    with rarer_collections():
+        return _count(run, options, meta)
+
+
+def _count(run: Run, options: Options, meta: bool) -> Profile:
     if run.device.type == "meta":
         return _count_here(run, replace(options, target="meta"))
     if not meta:

@@ -15,6 +15,7 @@ from ...caveats import Note
 from ...op_kinds import MADE_OF_OPS
 from ...records import BACKWARD, FORWARD, OPTIMIZER, RECOMPUTE
 from ..hooks import internals
+from ..hooks.garbage import rarer_collections
 from ..hooks.optimizer_steps import optimizer_steps
 from ..hooks.patches import Call, eager, module_calls, wrapped
 from ..model.sites import Site, Sites, sites_of
@@ -85,6 +86,7 @@ class Counter(TorchDispatchMode):
         return self
 
     def _watch_all(self, entered: ExitStack) -> None:
+        entered.enter_context(rarer_collections())
         entered.enter_context(eager())
         entered.enter_context(module_calls(self.watch))
         entered.enter_context(optimizer_steps(self._begin_step, self._end_step))

@@ -14,6 +14,7 @@ from torch import nn
 
 from . import internals
 from .imports import ImportsAside
+from .recursion import deeper_recursion
 from .shared import Shared
 
 compiling = torch.compiler.is_compiling
@@ -174,9 +175,11 @@ def _unpatched_import(module: ModuleType) -> Iterator[None]:
         patch.give_back(module)
 
 
-def module_calls(watcher: Watcher, *, bare: bool = False) -> AbstractContextManager[None]:
+@contextmanager
+def module_calls(watcher: Watcher, *, bare: bool = False) -> Iterator[None]:
     """Wrap every module call made inside the block."""
-    return wrapped(nn.Module, "__call__", watcher, bare=bare)
+    with deeper_recursion(1), wrapped(nn.Module, "__call__", watcher, bare=bare):
+        yield
 
 
 @contextmanager

@@ -148,10 +148,12 @@ def sites_of(model: nn.Module | Sites | None) -> Sites:
 
 def paths(module: nn.Module, path: str = "") -> Iterator[tuple[str, nn.Module]]:
     """Every module with its qualified name, parents first; a shared one comes under each of its names."""
-    yield path, module
-    for name, child in module._modules.items():
-        if child is not None:
-            yield from paths(child, f"{path}.{name}" if path else name)
+    waiting = [(path, module)]
+    while waiting:
+        path, module = waiting.pop()
+        yield path, module
+        below = [(name, child) for name, child in module._modules.items() if child is not None]
+        waiting += [(f"{path}.{name}" if path else name, child) for name, child in reversed(below)]
 
 
 def _common(path: str, other: str) -> int:

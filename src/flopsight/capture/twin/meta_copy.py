@@ -13,6 +13,7 @@ from torch import nn
 from torch.nn.utils.rnn import PackedSequence
 
 from ..hooks import internals
+from ..hooks.recursion import deeper_recursion
 from ..model.deepspeed_zero import HOOKS, fetches, whole_shape, without_fetching
 from ..model.run import Run
 from ..model.tensors import rebuilt
@@ -24,6 +25,10 @@ FEW = 16
 """Elements up to which a parameter's values may be asked for: a learned scale, not a matrix."""
 OWN_HOOKS = ("transformers.utils.output_capturing", "torch.nn.utils.weight_norm", "torch.nn.utils.spectral_norm")
 """Hooks with which a model works, and which keep nothing of their own: where their functions are defined."""
+COPYING = 8
+"""How many more frames a copy takes for each level of a model than a call does."""
+OWN_HOOKS = ("transformers.utils.output_capturing",)
+"""Hooks with which a model works, and which keep nothing: where their functions are defined."""
 
 
 def refusal(model: nn.Module) -> str | None:
@@ -66,7 +71,8 @@ def make_twin(model: nn.Module, optimizer: torch.optim.Optimizer | None = None) 
         if isinstance(tensor, torch.Tensor):
             memo.setdefault(id(tensor), _on_meta(tensor))
     try:
-        return without_fetching(copy.deepcopy(model, memo)), copy.deepcopy(optimizer, memo)
+        with deeper_recursion(COPYING):
+            return without_fetching(copy.deepcopy(model, memo)), copy.deepcopy(optimizer, memo)
     except Exception as problem:
         raise NoTwinError(f"it cannot be copied ({type(problem).__name__}: {problem})") from problem
 
