@@ -6,6 +6,7 @@ import sys
 import threading
 from bisect import bisect_right
 from collections.abc import Iterator
+from contextlib import contextmanager
 from types import CodeType, FrameType
 from typing import Any
 
@@ -19,6 +20,10 @@ from .tape import Tape
 
 FARTHEST = 40
 """How many Python frames we look up for a `forward` that was called by hand."""
+
+
+MOST_MARKS = 1 << 20
+"""Marks kept of which module made which autograd nodes: more than a step needs, so that a long recording stays small."""
 
 
 class Position:
@@ -51,6 +56,8 @@ class Position:
         else:
             self.numbers.append(number)
             self.rows.append(site)
+            if len(self.numbers) > MOST_MARKS:  # nodes of long ago belong to no row, should they still run
+                del self.numbers[1 : MOST_MARKS // 2], self.rows[1 : MOST_MARKS // 2]
 
     def maker(self, number: int) -> Site:
         """The row whose forward made the autograd node with that number."""
@@ -65,6 +72,7 @@ class Attribution:
         self._optimizing: Site | None = None
         """The row in which an optimizer's step runs: outside all modules, unless a forward makes one."""
         self._tape = tape
+        self._aside = 0
         self._boundary = boundary
         self._owner = threading.get_ident()
         self._positions = {self._owner: Position(sites.outside)}
@@ -76,11 +84,22 @@ class Attribution:
 
         While the mode handles an op (`dispatching`) it is off the thread's stack, though it is ours.
         """
+        if self._aside:
+            return None
         thread = threading.get_ident()
         position = self._positions.get(thread)
         if position is None and internals.graph_task() != -1 and (dispatching or internals.dispatch_depth()):
             position = self._positions[thread] = Position(self.sites.outside)
         return position
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """Inside the block nothing belongs to the model."""
+        self._aside += 1
+        try:
+            yield
+        finally:
+            self._aside -= 1
 
     def begin_step(self) -> bool:
         """An optimizer begins its step; False on a thread that is not watched."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import ExitStack, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from itertools import chain
 from typing import Any
 
@@ -18,6 +18,7 @@ from ..hooks import internals
 from ..hooks.garbage import rarer_collections
 from ..hooks.optimizer_steps import optimizer_steps
 from ..hooks.patches import Call, eager, module_calls, wrapped
+from ..hooks.signals import handlers_apart
 from ..model.sites import Site, Sites, sites_of
 from ..model.tensors import flat, raw, tensors_in
 from .attribution import Attribution, Position
@@ -89,6 +90,7 @@ class Counter(TorchDispatchMode):
         entered.enter_context(rarer_collections())
         entered.enter_context(eager())
         entered.enter_context(module_calls(self.watch))
+        entered.enter_context(handlers_apart(self._aside))
         entered.enter_context(optimizer_steps(self._begin_step, self._end_step))
         entered.enter_context(wrapped(torch.cuda.CUDAGraph, "replay", self._replays))
         entered.enter_context(wrapped(torch._ops.HigherOrderOperator, "__call__", branches_in_python))
@@ -114,6 +116,9 @@ class Counter(TorchDispatchMode):
                 self.sites.on_root = None
                 self._stack.close()
                 self.attribution = self._parallel.attribution = None
+
+    def _aside(self) -> AbstractContextManager[None]:
+        return self.attribution.aside() if self.attribution is not None else nullcontext()
 
     def _begin_step(self, optimizer: torch.optim.Optimizer) -> None:
         if self.attribution is not None and self.attribution.begin_step():

@@ -1,0 +1,70 @@
+"""Signal handlers: Python runs them between two lines of a model's forward, and what they do is not the model's work."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
+from typing import Any
+
+from .patches import Call, wrapped
+from .shared import Shared
+
+Aside = Callable[[], AbstractContextManager[None]]
+
+
+class _Apart:
+    """A user's handler that runs while every counter steps aside."""
+
+    def __init__(self, handler: Call) -> None:
+        self.handler = handler
+
+    def __call__(self, *args: Any) -> Any:
+        with ExitStack() as stack:
+            for aside in tuple(_watchers.users):
+                stack.enter_context(aside())
+            return self.handler(*args)
+
+
+def _wrap(handler: Any) -> Any:
+    """A handler of Python's own, like the one for Ctrl-C, computes nothing and stays."""
+    ours = isinstance(handler, _Apart) or handler is signal.default_int_handler
+    return handler if ours or not callable(handler) else _Apart(handler)
+
+
+def _unwrap(handler: Any) -> Any:
+    return handler.handler if isinstance(handler, _Apart) else handler
+
+
+def _install() -> Callable[[], None] | None:
+    """Wrap the handlers that there are, and those that are set from now on; only the main thread may."""
+    if threading.current_thread() is not threading.main_thread():
+        return None
+    _change_all(_wrap)
+    stack = ExitStack()
+    stack.enter_context(wrapped(signal, "signal", _setting))
+    stack.enter_context(wrapped(signal, "getsignal", lambda get: lambda number: _unwrap(get(number))))
+
+    def remove() -> None:
+        stack.close()
+        _change_all(_unwrap)
+
+    return remove
+
+
+def _change_all(change: Callable[[Any], Any]) -> None:
+    for number in signal.valid_signals():
+        handler = signal.getsignal(number)
+        changed = change(handler)
+        if changed is not handler:
+            signal.signal(number, changed)
+
+
+def _setting(set_handler: Call) -> Call:
+    return lambda number, handler: _unwrap(set_handler(number, _wrap(handler)))
+
+
+_watchers: Shared[Aside] = Shared(_install, lambda: threading.current_thread() is threading.main_thread())
+handlers_apart = _watchers.used_by
+"""A context in which a signal handler runs inside `aside()`: what it does is not seen."""
