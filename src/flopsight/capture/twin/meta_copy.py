@@ -27,8 +27,6 @@ OWN_HOOKS = ("transformers.utils.output_capturing", "torch.nn.utils.weight_norm"
 """Hooks with which a model works, and which keep nothing of their own: where their functions are defined."""
 COPYING = 8
 """How many more frames a copy takes for each level of a model than a call does."""
-OWN_HOOKS = ("transformers.utils.output_capturing",)
-"""Hooks with which a model works, and which keep nothing: where their functions are defined."""
 
 
 def refusal(model: nn.Module) -> str | None:
