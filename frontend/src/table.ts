@@ -114,7 +114,7 @@ export class TreeTable {
     const matches = keeps ? keeps.reduce((sum, keep) => sum + (keep === 1 ? 1 : 0), 0) : 0;
     this.status.textContent = keeps ? `${matches} match${matches === 1 ? "" : "es"}` : `${this.rows.length} of ${this.tree.size} modules`;
     this.at = Math.min(this.at, Math.max(0, this.rows.length - 1));
-    const widths = `minmax(9rem, 22rem) ${this.columns.map(() => "6.4rem").join(" ")} minmax(8rem, 1fr)`;
+    const widths = `minmax(9rem, 22rem) ${this.columns.map(() => "7rem").join(" ")} minmax(8rem, 1fr)`;
     this.scroller.style.setProperty("--columns", widths);
     this.scroller.setAttribute("aria-rowcount", String(this.rows.length + 1));
     this.drawHead();
