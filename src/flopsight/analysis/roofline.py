@@ -32,7 +32,7 @@ MOSTLY_IDLE = 0.5
 """Share of the time without a kernel from which on launches bind."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Roof:
     """Seconds that a device needs at least, by what they go to. Adds up."""
 
@@ -102,34 +102,38 @@ def roof_of(
 ) -> Roof | None:
     """A subtree's roof, or that of a module's own work; None where a peak that it takes is not known."""
     wanted = tuple(phases)
-    total = NO_ROOF
+    limit = compute = memory = at_peak = link = 0.0  # plain sums: a large model has a hundred thousand op rows
     for each in (node,) if own else node.walk():
         for row in rows_of(each, wanted):
             roof = row_roof(row, ceilings, dtype)
             if roof is None:
                 return None
-            total += roof
-        total += Roof(link=_link_seconds(each, ceilings, wanted))
-    return total
+            limit += roof.limit
+            compute += roof.compute
+            memory += roof.memory
+            at_peak += roof.at_peak
+        if each.comm:
+            link += _link_seconds(each, ceilings, wanted)
+    return Roof(limit, compute, memory, at_peak, link)
 
 
 def rows_of(node: Node, phases: Iterable[str] = PHASES) -> Iterator[OpRow]:
     """A module's own op rows, and what no row accounts for: a view, or a profile made by hand, may lack the rows."""
     wanted = tuple(phases)
-    sums = dict.fromkeys(wanted, Cost())
+    macs, moved, skipped = (dict.fromkeys(wanted, 0) for _ in range(3))
     for row in node.ops:
-        if row.phase in sums:
-            sums[row.phase] += row.cost
+        phase, cost = row.phase, row.cost
+        if phase in macs:
+            macs[phase] += cost.macs
+            moved[phase] += cost.bytes
+            skipped[phase] += cost.skipped_macs
             yield row
-    for phase, rows in sums.items():
+    for phase in wanted:
         own: Cost = getattr(node.own, phase)
-        rest = Cost(
-            macs=max(0, own.macs - rows.macs),
-            bytes=max(0, own.bytes - rows.bytes),
-            skipped_macs=max(0, own.skipped_macs - rows.skipped_macs),
-        )
-        if rest.macs or rest.bytes:
-            yield OpRow("", phase, 1, rest)
+        if own.macs > macs[phase] or own.bytes > moved[phase]:
+            rest = max(0, own.macs - macs[phase]), max(0, own.bytes - moved[phase])
+            hidden = max(0, own.skipped_macs - skipped[phase])
+            yield OpRow("", phase, 1, Cost(macs=rest[0], bytes=rest[1], skipped_macs=hidden))
 
 
 def row_roof(row: OpRow, ceilings: Ceilings, dtype: str = "") -> Roof | None:

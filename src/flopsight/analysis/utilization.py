@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from ..errors import InputError
 from ..hardware.named import named_ceilings
 from ..records import BACKWARD, FORWARD, RECOMPUTE
-from ..tree import Cost, Node, Profile
+from ..tree import FREE, Cost, Node, Profile
 
 
 def mfu(profile: Profile) -> float | None:
@@ -135,11 +135,16 @@ def _matrix_work(
 def _without_rows(node: Node, phase: str) -> Cost:
     """A node's own work that no op row accounts for: a view may have cut the rows away."""
     own: Cost = getattr(node.own, phase)
-    rows = sum((row.cost for row in node.ops if row.phase == phase), start=Cost())
+    if not own.macs:
+        return FREE
+    costs = [row.cost for row in node.ops if row.phase == phase]
+    macs = own.macs - sum(cost.macs for cost in costs)
+    if macs <= 0:
+        return FREE
     return Cost(
-        macs=max(0, own.macs - rows.macs),
-        skipped_macs=max(0, own.skipped_macs - rows.skipped_macs),
-        recompute_macs=max(0, own.recompute_macs - rows.recompute_macs),
+        macs=macs,
+        skipped_macs=max(0, own.skipped_macs - sum(cost.skipped_macs for cost in costs)),
+        recompute_macs=max(0, own.recompute_macs - sum(cost.recompute_macs for cost in costs)),
     )
 
 

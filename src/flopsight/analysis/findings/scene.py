@@ -53,13 +53,23 @@ class Scene:
     def rows(self, phases: Iterable[str] = PHASES) -> Iterator[Placed]:
         """Every op row with its module."""
         wanted = tuple(phases)
-        for node in self.profile.walk():
-            for row in node.ops:
-                if row.phase in wanted:
-                    yield node, row
+        return (place for place in self._placed if place[1].phase in wanted)
+
+    @cached_property
+    def _placed(self) -> list[Placed]:
+        return [(node, row) for node in self.profile.walk() for row in node.ops]
+
+    @cached_property
+    def _limits(self) -> dict[int, float]:
+        """Limits by the id of the row, each worked out once; the profile holds its rows, so ids stay theirs."""
+        return {id(row): self._limit(row) for _, row in self._placed}
 
     def limit(self, row: OpRow) -> float:
         """The least seconds of an op row in one step; 0 where its peak is not known."""
+        found = self._limits.get(id(row))
+        return self._limit(row) if found is None else found
+
+    def _limit(self, row: OpRow) -> float:
         roof = row_roof(row, self.ceilings, self.profile.environment.dtype) if self.ceilings else None
         return roof.limit / self.profile.steps if roof else 0.0
 
