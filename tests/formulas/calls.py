@@ -4,8 +4,10 @@ import torch
 from releases import absent_here
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from flopsight.capture.count.opinfo import describe
+from flopsight.capture.count.sparse_facts import sparse_facts
 from flopsight.capture.hooks import internals
-from flopsight.formulas import price
+from flopsight.formulas import known, price
 from flopsight.records import OpRecord, TensorMeta
 
 KERNELS = ("CompositeExplicitAutograd", "CompositeExplicitAutogradNonFunctional", "CPU")
@@ -58,14 +60,10 @@ class Recorder(TorchDispatchMode):
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         output = func(*args, **(kwargs or {}))
-        sparse = [value for value in args if isinstance(value, torch.Tensor) and value.layout is not torch.strided]
-        facts = {"nnz": stored(sparse[0])} if sparse else {}
+        sparse = any(isinstance(value, torch.Tensor) and value.layout is not torch.strided for value in args)
+        facts = dict(sparse_facts(describe(func, known), args, output)) if sparse else {}
         self.records.append(record(func, args, kwargs, output, **facts))
         return output
-
-
-def stored(tensor):
-    return (tensor._values() if tensor.layout is torch.sparse_coo else tensor.values()).numel()
 
 
 def calls(run):

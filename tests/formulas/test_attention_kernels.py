@@ -162,4 +162,5 @@ def test_the_fused_bias_and_scaling_of_an_encoder_layer():
         "aten._transform_bias_rescale_qkv",
     )
 
-    assert cost(made).flops == 2 * 3 * 24 + 2 * 3 * 8
+    bias, scaling_of_queries, scaling_of_keys = 2 * 3 * 24, 2 * 3 * 8, 2 * 3 * 8
+    assert cost(made).flops == bias + scaling_of_queries + scaling_of_keys

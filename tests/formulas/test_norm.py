@@ -113,10 +113,10 @@ def test_softmax_is_five_forward_and_four_backward(fn):
         assert total(calls(lambda: fn(x, -1))) == (0, 5 * N)
 
 
-def test_a_masked_softmax_is_a_softmax():
+def test_a_masked_softmax_is_a_softmax_and_the_sum_with_its_mask():
     scores, mask = torch.randn(2, 3, 4, 4), torch.zeros(2, 3, 4, 4, dtype=torch.bool)
 
     assert (
         cost(call(lambda: torch._masked_softmax(scores, mask, 3, 2), "aten._masked_softmax")).flops
-        == 5 * scores.numel()
+        == (5 + 1) * scores.numel()
     )

@@ -80,10 +80,44 @@ def test_sampled_products_are_inner_products_at_stored_places(m, k, n, data):
     assert (made.macs, made.flops) == (products, 2 * products + stored)
 
 
-def test_two_sparse_matrices_are_not_guessed():
-    eye = torch.eye(4).to_sparse()
+@few
+@given(size, size, size, st.sampled_from(["to_sparse", "to_sparse_csr", "to_sparse_csc"]), st.data())
+def test_of_two_sparse_matrices_those_elements_are_multiplied_that_meet(m, k, n, layout, data):
+    a, b = holes(data, m, k), holes(data, k, n)
+    meeting = sum(
+        int(a[i, j] != 0) * int(b[j, column] != 0) for i in range(m) for j in range(k) for column in range(n)
+    )
+    left, right = getattr(a, layout)(), getattr(b, layout)()
 
-    priced = price(call(lambda: torch.sparse.mm(eye, eye), "aten._sparse_sparse_matmul"))
+    made = cost(call(lambda: torch.mm(left, right), "aten.mm"))
+
+    assert (made.macs, made.flops) == (meeting, 2 * meeting)
+
+
+def test_the_identity_times_itself_is_one_product_a_row():
+    eye = torch.eye(8).to_sparse()
+
+    made = cost(call(lambda: torch.sparse.mm(eye, eye), "aten._sparse_sparse_matmul"))
+
+    assert (made.macs, made.bytes) == (8, 3 * 8 * (4 + 8)), "two operands and the result, each number with its index"
+
+
+def test_a_dense_matrix_meets_what_a_sparse_one_stores():
+    dense, sparse = torch.randn(4, 8), torch.eye(8, 16).to_sparse()
+
+    made = cost(call(lambda: torch.mm(dense, sparse), "aten.mm"))
+
+    assert made.macs == 4 * 8
+    assert made.bytes == 4 * (4 * 8 + 4 * 16) + 8 * (4 + 8)
+
+
+def test_two_sparse_matrices_whose_positions_are_not_known_are_not_guessed():
+    record = handmade(
+        "aten._sparse_sparse_matmul", (4, 4), self=(4, 4), other=(4, 4),
+        facts={"sparse": ("self", "other"), "stored": (4, 4, 4)},
+    )  # fmt: skip
+
+    priced = price(record)
 
     assert priced.status == "unknown"
     assert "depends on their positions" in priced.why

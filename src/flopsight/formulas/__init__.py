@@ -2,6 +2,7 @@
 
 from . import (
     attention,
+    bitsandbytes,
     collective,
     conv,
     distance,
@@ -42,6 +43,7 @@ __all__ = [
     "UNKNOWN",
     "Priced",
     "attention",
+    "bitsandbytes",
     "collective",
     "conv",
     "distance",

@@ -195,5 +195,9 @@ def _by_blocks(call: OpRecord) -> Scores:
 
 @formula("aten._transform_bias_rescale_qkv")
 def transform_bias_rescale(call: OpRecord) -> Cost:
-    """A bias for queries, keys and values, and the scaling of the queries."""
-    return Cost(flops=elements(*call.outputs) + elements(call.output))
+    """A bias for queries, keys and values; attention in one op scales queries and keys, and so counts this one.
+
+    torch scales the queries alone, by a factor that stands for both.
+    """
+    queries, keys = call.outputs[:2]
+    return Cost(flops=elements(*call.outputs) + elements(queries, keys))

@@ -39,30 +39,40 @@ def scaled_sum(call: OpRecord) -> int:
     return elements(call.output) if call.args.get("beta", 1) != 0 else 0
 
 
-def multiply(call: OpRecord, a: TensorMeta, b: TensorMeta, adds: int = 0) -> Cost:
-    """One product of two matrices or of two batches; a sparse operand multiplies only what it stores."""
-    nnz = call.facts.get("nnz")
-    if nnz is None:
+def multiply(call: OpRecord, left: str, right: str, adds: int = 0) -> Cost:
+    """One product of two matrices or of two batches, by name; a sparse operand multiplies only what it stores."""
+    a, b, sparse = call.tensor(left), call.tensor(right), call.facts.get("sparse", ())
+    if left in sparse and right in sparse:
+        return _both_sparse(call, a, b, adds)
+    if left not in sparse and right not in sparse:
         return products(call, product(a.shape, b.shape), adds)
-    sparse, partners = (b, a.shape[-2]) if b.stride is None and a.stride is not None else (a, b.shape[-1])
-    kept = int(nnz) * (sparse.itemsize + INDEX_BYTES)
-    macs = macs_for(call, int(nnz) * partners)
-    return Cost(macs, 2 * macs + adds, traffic(call) - sparse.nbytes + kept)
+    kept, partners = (a, b.shape[-1]) if left in sparse else (b, a.shape[-2])
+    nnz = int(call.facts["nnz"])
+    macs = macs_for(call, nnz * partners)
+    return Cost(macs, 2 * macs + adds, traffic(call) - kept.nbytes + nnz * (kept.itemsize + INDEX_BYTES))
+
+
+def _both_sparse(call: OpRecord, a: TensorMeta, b: TensorMeta, adds: int) -> Cost:
+    """The pairs of stored elements that meet, which only their positions tell."""
+    if "products" not in call.facts:
+        raise ValueError("how many stored elements of two sparse matrices meet depends on their positions")
+    macs = macs_for(call, int(call.facts["products"]))
+    sizes = zip(call.facts["stored"], (a, b, call.output), strict=True)
+    return Cost(macs, 2 * macs + adds, sum(nnz * (meta.itemsize + INDEX_BYTES) for nnz, meta in sizes))
 
 
 @formula(*aten("mm bmm _int_mm _sparse_mm smm"))
 def mm(call: OpRecord) -> Cost:
     """A matrix product, or a batch of them, which need not be equally large in nested tensors."""
-    if "products" in call.facts:
+    if "products" in call.facts and "sparse" not in call.facts:
         return products(call, int(call.facts["products"]))
-    a, b = ("self", "mat2") if "self" in call.args else ("sparse", "dense")
-    return multiply(call, call.tensor(a), call.tensor(b))
+    return multiply(call, *(("self", "mat2") if "self" in call.args else ("sparse", "dense")))
 
 
 @formula(*aten("addmm _sparse_addmm sspaddmm"))
 def addmm(call: OpRecord) -> Cost:
     """A product and the sum with a matrix or a bias, one FLOP an output element."""
-    return multiply(call, call.tensor("mat1"), call.tensor("mat2"), scaled_sum(call))
+    return multiply(call, "mat1", "mat2", scaled_sum(call))
 
 
 @formula("aten._addmm_activation")
@@ -74,7 +84,7 @@ def addmm_activation(call: OpRecord) -> Cost:
 @formula("aten.baddbmm")
 def baddbmm(call: OpRecord) -> Cost:
     """A batch of products, each with its sum."""
-    return multiply(call, call.tensor("batch1"), call.tensor("batch2"), scaled_sum(call))
+    return multiply(call, "batch1", "batch2", scaled_sum(call))
 
 
 @formula("aten.addbmm")

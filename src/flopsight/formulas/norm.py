@@ -106,13 +106,19 @@ def weight_norm_backward(call: OpRecord) -> Cost:
 
 @formula(
     *aten("""
-    _softmax _log_softmax _safe_softmax softmax log_softmax special_softmax special_log_softmax _masked_softmax
+    _softmax _log_softmax _safe_softmax softmax log_softmax special_softmax special_log_softmax
     _nested_tensor_softmax_with_shape
     """)
 )
 def softmax(call: OpRecord) -> Cost:
     """Five FLOPs an element."""
     return Cost(flops=SOFTMAX * elements(call.output))
+
+
+@formula("aten._masked_softmax")
+def masked_softmax(call: OpRecord) -> Cost:
+    """The same, and the mask that is added to what goes in."""
+    return softmax(call) + Cost(flops=elements(call.output))
 
 
 @formula(*aten("_softmax_backward_data _log_softmax_backward_data _masked_softmax_backward"))

@@ -7,7 +7,7 @@ A 2:4 sparse matrix stores half of its numbers, so its products are half the den
 from ..records import OpRecord
 from ..tree import Cost
 from .elementwise import elements
-from .matmul import added, macs_for, products, scaled_sum
+from .matmul import added, macs_for, multiply, products, scaled_sum
 from .registry import aten, formula
 
 
@@ -47,10 +47,8 @@ def hspmm(call: OpRecord) -> Cost:
 
 @formula("aten._sparse_sparse_matmul")
 def sparse_sparse(call: OpRecord) -> Cost:
-    """The pairs of stored elements that meet, which only their positions tell."""
-    if "products" not in call.facts:
-        raise ValueError("how many stored elements of two sparse matrices meet depends on their positions")
-    return products(call, int(call.facts["products"]))
+    """The pairs of stored elements that meet."""
+    return multiply(call, "self", "other")
 
 
 @formula("aten._sparse_semi_structured_mm")

@@ -25,9 +25,10 @@ from .attribution import Attribution, Position
 from .expansion import Body
 from .higher_order import branches_in_python, entering, is_higher_order
 from .memory import GATHERED, INPUTS, RECOMPUTED, held_by
-from .opinfo import GraphReplay, OpInfo, describe, stored, values_by_name
+from .opinfo import GraphReplay, OpInfo, describe, values_by_name
 from .ownership import Ownership
 from .parallel_work import ParallelWork
+from .sparse_facts import sparse_facts
 from .tape import Tape
 
 SAVED_UNSEEN = Note(
@@ -293,7 +294,8 @@ class Counter(TorchDispatchMode):
             self._parallel.note_gradient(output)
         for value in args:
             if isinstance(value, torch.Tensor) and value.layout is not torch.strided and not value.is_nested:
-                facts = (*facts, ("nnz", stored(value)))
+                facts = (*facts, *sparse_facts(info, args, output))
+                break
         if self._ownership is not None and phase is OPTIMIZER:
             for row, part, named, made in self._ownership.split(args, kwargs, output):
                 self.tape.ops.add((info, part, named, made, facts, row, phase))

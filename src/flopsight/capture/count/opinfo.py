@@ -10,7 +10,6 @@ import torch
 
 from ...op_kinds import listed_kind, multiplies_matrices
 from ..hooks import internals
-from ..model.tensors import stored_bytes
 from .higher_order import TAKEN_APART, is_higher_order
 
 COLLECTIVES = ("c10d", "_c10d_functional", "_c10d_functional_autograd")
@@ -101,11 +100,6 @@ def _block_density(args: Mapping[str, Any]) -> dict[str, Any]:
     keys, block = mask[1], mask[-2]
     whole = counts.numel() * -(-keys // block) if counts.dim() else 1
     return {"density": blocks / whole if whole else 1.0}
-
-
-def stored(tensor: torch.Tensor) -> int:
-    """How many numbers a sparse tensor stores; any other stores all of them."""
-    return stored_bytes(tensor) // tensor.itemsize
 
 
 def _ragged_products(args: Mapping[str, Any]) -> dict[str, Any]:
