@@ -134,16 +134,6 @@ def test_a_function_of_torchs_is_an_input_like_any_other():
     assert profile.flops == 2 * (2 * 4 * 3) + 2 * 3 + 2 * 3
 
 
-def test_a_fused_encoder_layer_has_no_twin_in_inference_and_one_in_training():
-    layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True).eval()
-    x = torch.ones(2, 3, 8)
-    macs = 6 * (4 * 8 * 8 + 2 * 8 * 16) + 2 * 2 * 3 * 3 * 8
-
-    with torch.no_grad():
-        assert "one fused op" in why_no_twin(layer, (x,), macs)
-    assert not why_no_twin(layer.train(), (x,), macs)
-
-
 def test_a_model_that_cannot_run_without_data_is_counted_with_it():
     class Looks(nn.Module):
         def __init__(self):

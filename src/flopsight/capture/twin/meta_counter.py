@@ -63,6 +63,7 @@ class MetaCounter(Counter):
         """Begin to watch; the model runs as it would on the target device."""
         entered.enter_context(attention_as_on(self._target))
         entered.enter_context(self._disguise)
+        entered.enter_context(wrapped(torch.overrides, "has_torch_function", self._disguise.unnoticed))
         entered.enter_context(wrapped(BackwardCFunction, "apply", self._disguise.in_backward))
         entered.enter_context(wrapped(torch.overrides, "has_torch_function", _not_ours))
         super()._watch_all(entered)
@@ -172,7 +173,7 @@ class MetaCounter(Counter):
                 output = kernel(*args, **kwargs)
             self._memo[key] = _described(output, {internals.storage_key(tensor) for tensor in flat((args, kwargs))})
             return output
-        return func(*args, **kwargs) if made is ALIASES else _fresh(made)
+        return self._kernels.get(func, func)(*args, **kwargs) if made is ALIASES else _fresh(made)
 
 
 def _drop(joined: dict[int, Any], key: int, _reference: object) -> None:

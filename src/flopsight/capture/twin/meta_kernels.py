@@ -99,6 +99,18 @@ def grouped_mm(
     return torch.empty(shape, dtype=out_dtype or left.dtype, device="meta")
 
 
+def transform_bias_rescale(qkv: Tensor, _bias: Tensor, heads: int) -> tuple[Tensor, ...]:
+    """Queries, keys and values by heads, three parts of one tensor."""
+    batch, length, width = qkv.shape
+    whole = torch.empty((3, batch, heads, length, width // 3 // heads), dtype=qkv.dtype, device="meta")
+    return whole.unbind(0)
+
+
+def masked_softmax(scores: Tensor, *_rest: Any) -> Tensor:
+    """As many as there are scores."""
+    return torch.empty_like(scores)
+
+
 def ctc_loss_backward(_grad: Tensor, log_probs: Tensor, *_rest: Any, **_options: Any) -> Tensor:
     """The gradient of the probabilities."""
     return torch.empty(log_probs.shape, dtype=log_probs.dtype, device="meta")
@@ -147,6 +159,8 @@ KERNELS: dict[Any, Callable[..., Any]] = internals.by_op(
         "aten.huber_loss_backward.default": in_plain_order,
         "aten.mse_loss_backward.default": in_plain_order,
         "aten.smooth_l1_loss_backward.default": in_plain_order,
+        "aten._transform_bias_rescale_qkv.default": transform_bias_rescale,
+        "aten._masked_softmax.default": masked_softmax,
         "aten._grouped_mm.default": grouped_mm,
         "aten._ctc_loss_backward.Tensor": ctc_loss_backward,
         "aten.mkldnn_rnn_layer_backward.default": mkldnn_rnn_layer_backward,

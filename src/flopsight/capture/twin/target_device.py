@@ -42,6 +42,17 @@ class TargetDevice(TorchFunctionMode):
 
         return disguised
 
+    def unnoticed(self, ask: Call) -> Call:
+        """The question whether operands have functions of their own, which decides about fused attention: we are none."""
+
+        def overridden(operands: Any) -> Any:
+            if internals.function_modes() > 1:
+                return ask(operands)
+            own = (getattr(type(operand), "__torch_function__", None) for operand in operands)
+            return any(function not in (None, *PLAIN_FUNCTIONS) for function in own)
+
+        return overridden
+
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Answer as a tensor on the device would."""
         instead = ANSWERS.get(func)
@@ -173,6 +184,7 @@ def _dropout(mode: TargetDevice, func: Any, args: Any, kwargs: Any) -> Tensor:
     return made
 
 
+PLAIN_FUNCTIONS = (Tensor.__torch_function__, torch.nn.Parameter.__torch_function__)
 DEVICE = Tensor.device.__get__
 ANSWERS: dict[Any, Callable[..., Any]] = {
     DEVICE: _device,

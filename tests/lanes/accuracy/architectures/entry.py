@@ -26,5 +26,3 @@ class Architecture:
     reasons: tuple[Reason, ...] = ()
     pooled: str = ""
     """A module whose submodules share its work by data: their rows are compared as one."""
-    fused_inference: bool = False
-    """Whether it has no twin when nothing is trained, because torch then runs a layer as one op."""

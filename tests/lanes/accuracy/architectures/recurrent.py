@@ -90,8 +90,8 @@ ARCHITECTURES = [
     Architecture("MultiheadAttention", "torch", lambda: Example(
         SelfAttention(HIDDEN, 4, batch_first=True), (torch.randn(2, 8, HIDDEN),)
     )),
-    Architecture("TransformerEncoder", "torch", partial(encoder, padded=False), fused_inference=True),
-    Architecture("TransformerEncoder, padded", "torch", partial(encoder, padded=True), fused_inference=True),
-    Architecture("Transformer", "torch", transformer, fused_inference=True),
+    Architecture("TransformerEncoder", "torch", partial(encoder, padded=False)),
+    Architecture("TransformerEncoder, padded", "torch", partial(encoder, padded=True)),
+    Architecture("Transformer", "torch", transformer),
     Architecture("EmbeddingBag", "torch", bag, (EMBEDDING_BAG,)),
 ]  # fmt: skip
