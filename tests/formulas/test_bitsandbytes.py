@@ -68,10 +68,19 @@ def test_products_count_as_multiply_accumulates_whatever_their_bits(op, args, ou
 
 
 def test_the_bytes_of_a_packed_weight_are_those_that_it_takes():
-    args = {"A": tensor(1, WIDTH), "B": PACKED, "shapeB": (OUTPUTS, WIDTH), "absmax": BLOCKS, "code": CODE, "blocksize": 64}
+    args = {
+        "A": tensor(1, WIDTH),
+        "B": PACKED,
+        "shapeB": (OUTPUTS, WIDTH),
+        "absmax": BLOCKS,
+        "code": CODE,
+        "blocksize": 64,
+    }
 
     cost = price(OpRecord("bitsandbytes.gemv_4bit", "default", args, (tensor(1, OUTPUTS),), "other", {})).cost
 
     half_a_byte_each = OUTPUTS * WIDTH // 2
     scales, levels = 4 * OUTPUTS * WIDTH // 64, 4 * 16
-    assert cost == Cost(WIDTH * OUTPUTS, 2 * WIDTH * OUTPUTS, 2 * WIDTH + half_a_byte_each + scales + levels + 2 * OUTPUTS)
+    assert cost == Cost(
+        WIDTH * OUTPUTS, 2 * WIDTH * OUTPUTS, 2 * WIDTH + half_a_byte_each + scales + levels + 2 * OUTPUTS
+    )

@@ -84,9 +84,7 @@ def test_sampled_products_are_inner_products_at_stored_places(m, k, n, data):
 @given(size, size, size, st.sampled_from(["to_sparse", "to_sparse_csr", "to_sparse_csc"]), st.data())
 def test_of_two_sparse_matrices_those_elements_are_multiplied_that_meet(m, k, n, layout, data):
     a, b = holes(data, m, k), holes(data, k, n)
-    meeting = sum(
-        int(a[i, j] != 0) * int(b[j, column] != 0) for i in range(m) for j in range(k) for column in range(n)
-    )
+    meeting = sum(int(a[i, j] != 0) * int(b[j, column] != 0) for i in range(m) for j in range(k) for column in range(n))
     left, right = getattr(a, layout)(), getattr(b, layout)()
 
     made = cost(call(lambda: torch.mm(left, right), "aten.mm"))

@@ -16,12 +16,19 @@ BOTH = 2
 def sparse_facts(info: OpInfo, args: Any, output: Any) -> tuple[tuple[str, Any], ...]:
     """Facts of a call with sparse operands: their names, their stored numbers, and the products of two of them."""
     found = [
-        (name, value) for name, value in zip(info.names, args, strict=False) if isinstance(value, Tensor) and _sparse(value)
+        (name, value)
+        for name, value in zip(info.names, args, strict=False)
+        if isinstance(value, Tensor) and _sparse(value)
     ]
     names, operands = zip(*found, strict=True)
     facts: list[tuple[str, Any]] = [("sparse", names), ("nnz", stored(operands[-1]))]
     factors = operands[-BOTH:]
-    if info.kind == "matrix" and len(factors) == BOTH and args[-1] is factors[-1] and all(factor.dim() == BOTH for factor in factors):
+    if (
+        info.kind == "matrix"
+        and len(factors) == BOTH
+        and args[-1] is factors[-1]
+        and all(factor.dim() == BOTH for factor in factors)
+    ):
         facts.append(("stored", (*map(stored, factors), stored(output))))
         columns, rows = _by_column(factors[0]), _by_row(factors[1])
         if columns is not None and rows is not None and len(columns) == len(rows):
