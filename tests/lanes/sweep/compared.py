@@ -44,6 +44,7 @@ def result(name: str) -> Result:
     differences: list[Difference] = []
     profiles: list[Profile] = []
     for mode in ("training", "inference"):
+        _warm_up(example, train=mode == "training")
         real, meta = (_count(example, on, train=mode == "training") for on in ("real", "meta"))
         differences += _differences(mode, real, meta)
         profiles += real, meta
@@ -53,6 +54,13 @@ def result(name: str) -> Result:
         no_twin=tuple(doubt.why for profile in profiles for doubt in profile.caveats if isinstance(doubt, NoTwin)),
         differences=tuple(differences),
     )
+
+
+def _warm_up(example: Example, *, train: bool) -> None:
+    """Functions that keep what they made have it from here on, in both counts."""
+    example.model.train(train)
+    with torch.no_grad():
+        example.model(*example.args, **example.kwargs)
 
 
 def _count(example: Example, on: str, *, train: bool) -> Profile:

@@ -80,7 +80,6 @@ ENTRIES = [
     _layer("TAGConv", in_channels=WIDTH, out_channels=4),
     _layer("ARMAConv", in_channels=WIDTH, out_channels=4),
     _layer("SGConv", in_channels=WIDTH, out_channels=4, K=2),
-    _layer("APPNP", K=2, alpha=0.1),
     _layer("MFConv", in_channels=WIDTH, out_channels=4),
     _layer("GENConv", in_channels=WIDTH, out_channels=4),
     _layer("ClusterGCNConv", in_channels=WIDTH, out_channels=4),
