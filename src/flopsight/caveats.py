@@ -25,7 +25,7 @@ class UnknownOps(Caveat):
         shown = ", ".join(self.names[:5]) + (", ..." if len(self.names) > 5 else "")
         return (
             f"{self.calls} op calls are not counted: {shown}. "
-            f'Say what they cost with @flopsight.formula("{self.names[0]}").'
+            f'Say what they cost with @flopsight.formula("{"".join(self.names[:1])}").'
         )
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from .errors import ConfigError, did_you_mean
+from .files import read_text
 from .records import PHASES
 
 BLOCK = "flops_profiler"
@@ -96,7 +97,7 @@ def read_budgets(path: str | Path) -> Mapping[str, Any]:
 
 def _parse(path: Path) -> Any:
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_text(path)
     except FileNotFoundError:
         raise ConfigError(f"There is no settings file {path}.") from None
     except (OSError, UnicodeDecodeError) as problem:

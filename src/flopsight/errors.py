@@ -24,6 +24,10 @@ class ProfileFileError(FlopsightError):
     """A file is not a profile that this version can read."""
 
 
+class OutputError(InputError, OSError):
+    """A file cannot be written."""
+
+
 class ConfigError(FlopsightError):
     """A setting has an unknown name or a wrong value."""
 

@@ -1,43 +1,54 @@
-"""Profile or Job <-> JSON with a schema number; needs no torch."""
+"""A profile, or a job of several ranks, as a JSON file with a schema number; needs no torch.
+
+`tree_codec` says how the module tree is written, `codec` how every other value is.
+"""
 
 from __future__ import annotations
 
+import gc
 import json
-import types
 from collections.abc import Iterator, Mapping
-from dataclasses import MISSING, Field, fields, is_dataclass
-from functools import cache
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Any
 
 from . import caveats
 from .caveats import Caveat
+from .codec import Codec, DamagedError, listed, member, number, one_of, shown, table, text, whole_number
+from .comm import CommRow
+from .costs import OpRow
 from .errors import ProfileFileError
+from .files import read_text, write_text
 from .job import Job
+from .node import Node
 from .rank_summary import fingerprint, summary_of
-from .tree import Node, Profile
+from .records import PHASES, Span
+from .timings import Stat
+from .tree import Profile
+from .tree_codec import tree_codec
 
 SCHEMA = 2
+"""Of the files that `save` writes. Schema 1 has nodes inside nodes; newer versions may add fields without a new number."""
 KIND, JOB = "flopsight profile", "flopsight job"
 COMPACT = (",", ":")
+ANY_SIGN = -(10**30)
 
 
-def save(profile: Profile | Job, path: Path) -> Path:
+def save(profile: Profile | Job, path: str | Path) -> Path:
     """Write a profile or a job; the directory is made where it is missing."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(dumps(profile), encoding="utf-8")
-    return path
+    return write_text(path, dumps(profile))
 
 
 def load(path: str | Path) -> Profile | Job:
     """Read a profile, or a job of several ranks, that `save` wrote."""
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        contents = read_text(path)
     except FileNotFoundError:
         raise ProfileFileError(f"There is no file {path}.") from None
-    except (OSError, UnicodeDecodeError) as problem:
+    except (OSError, ValueError) as problem:
         raise ProfileFileError(f"{path} cannot be read: {problem}.") from None
-    return loads(text, str(path))
+    return loads(contents, str(path))
 
 
 def load_profile(path: str | Path) -> Profile:
@@ -48,69 +59,115 @@ def load_profile(path: str | Path) -> Profile:
 
 def dumps(profile: Profile | Job) -> str:
     """A profile or a job as JSON text; a rank's profile has its summary in the first line."""
-    if isinstance(profile, Job):
-        return json.dumps({"kind": JOB, "schema": SCHEMA, "job": _encode_job(profile)}, separators=COMPACT)
-    page = {"kind": KIND, "schema": SCHEMA}
-    if profile.world.size > 1:
-        page["summary"] = {"tree": fingerprint(profile.root), "profile": _encode(summary_of(profile))}
-    head = json.dumps(page, separators=COMPACT).removesuffix("}")
-    return f"{head},\n{json.dumps('profile')}:{json.dumps(_encode(profile), separators=COMPACT)}}}"
+    with _collector_paused():
+        if isinstance(profile, Job):
+            return json.dumps({"kind": JOB, "schema": SCHEMA, "job": _encode_job(profile)}, separators=COMPACT)
+        page: dict[str, Any] = {"kind": KIND, "schema": SCHEMA}
+        if profile.world.size > 1:
+            page["summary"] = {"tree": fingerprint(profile.root), "profile": CODEC.encode(summary_of(profile))}
+        head = json.dumps(page, separators=COMPACT).removesuffix("}")
+        return f'{head},\n"profile":{json.dumps(CODEC.encode(profile), separators=COMPACT)}}}'
 
 
-def loads(text: str, source: str = "The text") -> Profile | Job:
+def loads(contents: str, source: str = "The text") -> Profile | Job:
     """A profile or a job from JSON text."""
-    page = _page(text, source)
-    return _decoded(page, source)
+    with _collector_paused():
+        page = _parse(contents, source)
+        _check_schema(page, source)
+        if page["kind"] == JOB:
+            with _one_sentence(source, "job"):
+                return _decode_job(page.get("job"))
+        with _one_sentence(source, "profile"):
+            return _decode_profile(page.get("profile"))
 
 
 def loads_summary(line: str, source: str = "The text") -> tuple[str, Profile] | None:
     """The fingerprint of a rank's tree and its totals, from the first line of its file; None where it has none."""
     try:
-        page = json.loads(line.rstrip().removesuffix(",") + "}")
-    except ValueError:
+        page = _parse(line.rstrip().removesuffix(",") + "}", source)
+    except ProfileFileError:
         return None
-    if not isinstance(page, dict) or page.get("kind") != KIND or "summary" not in page:
+    summary = page.get("summary")
+    if page["kind"] != KIND or not isinstance(summary, dict):
         return None
     _check_schema(page, source)
-    try:
-        summary = page["summary"]
-        decoded = _decode(Profile, summary["profile"])
-        return str(summary["tree"]), decoded
-    except (KeyError, TypeError, ValueError, AttributeError) as problem:
-        raise _damaged(source, problem) from None
+    with _one_sentence(source, "summary"):
+        return text(summary.get("tree")), _decode_profile(summary.get("profile"))
 
 
-def _page(text: str, source: str) -> dict[str, Any]:
+def _check_schema(page: Mapping[str, Any], source: str) -> None:
+    schema = page.get("schema")
+    if type(schema) is not int or schema < 1:
+        raise ProfileFileError(f"{source} has schema {shown(schema)}; a schema is a whole number from 1 on.")
+    if schema > SCHEMA:
+        raise ProfileFileError(
+            f"{source} has schema {schema}, this flopsight reads up to {SCHEMA}. Upgrade flopsight to read it."
+        )
+
+
+@contextmanager
+def _one_sentence(source: str, part: str) -> Iterator[None]:
+    """Say what is wrong with a file, and where in it."""
     try:
-        page = json.loads(text)
+        yield
+    except DamagedError as problem:
+        raise ProfileFileError(f"{source} is a damaged flopsight profile: {part}{problem}.") from None
+    except RecursionError:
+        raise ProfileFileError(f"{source} is a damaged flopsight profile: it is nested too deeply.") from None
+
+
+@contextmanager
+def _collector_paused() -> Iterator[None]:
+    """No garbage collection meanwhile: it would look through the many new objects again and again, and find none to free."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+def _parse(contents: str, source: str) -> dict[str, Any]:
+    try:
+        page = json.loads(contents, parse_constant=_refuse_constant)
     except ValueError:
         raise ProfileFileError(f"{source} is not a flopsight profile: it is not JSON.") from None
+    except RecursionError:
+        raise ProfileFileError(f"{source} is not a flopsight profile: it is nested too deeply.") from None
     if not isinstance(page, dict) or page.get("kind") not in (KIND, JOB):
         raise ProfileFileError(
             f"{source} is JSON, but not a flopsight profile. Make one: flopsight profile ... -o p.json"
         )
-    _check_schema(page, source)
     return page
 
 
-def _check_schema(page: dict[str, Any], source: str) -> None:
-    if not isinstance(page.get("schema"), int) or page["schema"] > SCHEMA:
-        raise ProfileFileError(
-            f"{source} has schema {page.get('schema')}, this flopsight reads up to {SCHEMA}. Upgrade flopsight to read it."
-        )
+def _refuse_constant(name: str) -> float:
+    raise ValueError(f"{name} is not JSON")
 
 
-def _decoded(page: dict[str, Any], source: str) -> Profile | Job:
-    try:
-        decoded = _decode_job(page["job"]) if page["kind"] == JOB else _decode(Profile, page["profile"])
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as problem:
-        raise _damaged(source, problem) from None
-    assert isinstance(decoded, Profile | Job)
+def _decode_profile(page: Any) -> Profile:
+    nested = isinstance(page, dict) and "root" in page and not _is_flat(page["root"])
+    decoded = CODEC.decode(Profile, page | {"root": _flattened(page["root"])} if nested else page)
+    assert isinstance(decoded, Profile)
     return decoded
 
 
-def _damaged(source: str, problem: Exception) -> ProfileFileError:
-    return ProfileFileError(f"{source} is a damaged flopsight profile ({type(problem).__name__}: {problem}).")
+def _is_flat(root: Any) -> bool:
+    return isinstance(root, dict) and "modules" in root
+
+
+def _flattened(root: Any) -> dict[str, Any]:
+    """Schema 1 to 2: nodes inside nodes become one list."""
+    rows, waiting = [], [root]
+    while waiting:
+        node = waiting.pop()
+        children = node.get("children", []) if isinstance(node, dict) else []
+        if not isinstance(node, dict) or not isinstance(children, list):
+            raise DamagedError(f".root holds {shown(node)} where a module should be")
+        rows.append({**node, "children": len(children)})
+        waiting.extend(reversed(children))
+    return {"modules": rows}
 
 
 def _encode_job(job: Job) -> dict[str, Any]:
@@ -119,9 +176,8 @@ def _encode_job(job: Job) -> dict[str, Any]:
     ranks = []
     for rank, profile in sorted(job.ranks.items()):
         if id(profile.root) not in trees:
-            trees[id(profile.root)] = len(trees), _encode(profile.root)
-        rest = {f.name: _encode(getattr(profile, f.name)) for f in _stated(profile) if f.name != "root"}
-        ranks.append({"rank": rank, "tree": trees[id(profile.root)][0], "profile": rest})
+            trees[id(profile.root)] = len(trees), CODEC.encode(profile.root)
+        ranks.append({"rank": rank, "tree": trees[id(profile.root)][0], "profile": _RANK_ENCODER(profile)})
     return {
         "size": job.size,
         "problems": {str(rank): why for rank, why in job.problems.items()},
@@ -130,66 +186,58 @@ def _encode_job(job: Job) -> dict[str, Any]:
     }
 
 
-def _decode_job(page: dict[str, Any]) -> Job:
-    trees = [_decode(Node, tree) for tree in page["trees"]]
-    hints = _hints(Profile)
+def _decode_job(page: Any) -> Job:
+    trees = listed(lambda tree: CODEC.decode(Node, tree), member(page, "trees"))
     ranks = {}
-    for entry in page["ranks"]:
-        rest = {key: _decode(hints[key], item) for key, item in entry["profile"].items()}
-        ranks[int(entry["rank"])] = Profile(root=trees[entry["tree"]], **rest)
-    return Job(ranks, int(page["size"]), {int(rank): str(why) for rank, why in page["problems"].items()})
+    for entry in listed(lambda entry: entry, member(page, "ranks"), least=1):
+        tree = whole_number(member(entry, "tree"))
+        if tree >= len(trees):
+            raise DamagedError(f".ranks[].tree is {shown(tree)}, and there are {len(trees)} trees")
+        rest = _RANK_DECODER(member(entry, "profile"))
+        ranks[whole_number(member(entry, "rank"))] = Profile(root=trees[tree], **rest)
+    problems = {_rank_number(rank): text(why) for rank, why in table(member(page, "problems")).items()}
+    return Job(ranks, whole_number(member(page, "size")), problems)
 
 
-def _encode(value: Any) -> Any:
-    """Dataclasses become objects without their default fields, tuples lists."""
-    if is_dataclass(value) and not isinstance(value, type):
-        page: dict[str, Any] = {"caveat": type(value).__name__} if isinstance(value, Caveat) else {}
-        for f in _stated(value):
-            page[f.name] = _encode(getattr(value, f.name))
-        return page
-    if isinstance(value, Mapping):
-        return {key: _encode(item) for key, item in value.items()}
-    if isinstance(value, tuple | list):
-        return [_encode(item) for item in value]
-    return value
+def _rank_number(name: str) -> int:
+    """The rank that a key of a table names."""
+    if not (name.isascii() and name.isdecimal() and len(name) < 10):
+        raise DamagedError(f".problems names {shown(name)}, not a rank")
+    return int(name)
 
 
-def _stated(value: Any) -> Iterator[Field[Any]]:
-    """The fields of a dataclass that are not what they are by default."""
-    for f in fields(value):
-        default = f.default_factory() if f.default_factory is not MISSING else f.default
-        if getattr(value, f.name) != default:
-            yield f
+def _encode_caveat(caveat: Caveat) -> dict[str, Any]:
+    return {"caveat": type(caveat).__name__, **CODEC.fields_encoder(type(caveat))(caveat)}
 
 
-@cache
-def _hints(kind: Any) -> dict[str, Any]:
-    return get_type_hints(kind, localns={"Caveat": Caveat})
-
-
-def _decode(hint: Any, value: Any) -> Any:
-    origin, args = get_origin(hint), get_args(hint)
-    if origin in (Union, types.UnionType):
-        if value is None:
-            return None
-        (hint,) = [arg for arg in args if arg is not types.NoneType]
-        return _decode(hint, value)
-    if origin is tuple:
-        return tuple(_decode(args[0], item) for item in value)
-    if origin is not None and issubclass(origin, Mapping):
-        return {key: _decode(args[1], item) for key, item in value.items()}
-    if hint is Caveat:
-        return _decode_caveat(dict(value))
-    if is_dataclass(hint):
-        hints = _hints(hint)  # type: ignore[arg-type]
-        return hint(**{key: _decode(hints[key], item) for key, item in value.items()})  # type: ignore[operator]
-    return float(value) if hint is float else value
-
-
-def _decode_caveat(page: dict[str, Any]) -> Caveat:
-    name = page.pop("caveat")
+def _decode_caveat(page: Any) -> Caveat:
+    if type(page) is not dict or type(page.get("caveat")) is not str:
+        raise DamagedError(f" is {shown(page)}, not a caveat with its name")
+    name = page["caveat"]
+    fields = {key: value for key, value in page.items() if key != "caveat"}
     kind = caveats.all_kinds().get(name)
-    if kind is None:
-        return caveats.Note(f"{name}: {page}")
-    hints = _hints(kind)  # type: ignore[arg-type]
-    return kind(**{key: _decode(hints[key], item) for key, item in page.items()})
+    if kind is None:  # a newer version knows more doubts
+        return caveats.Note(f"{name}: {fields}")
+    return kind(**CODEC.fields_decoder(kind)(fields))
+
+
+_ANY_WHOLE = partial(whole_number, least=ANY_SIGN)
+
+CODEC = Codec(
+    checks={
+        (Node, "allocated_bytes"): lambda value: None if value is None else _ANY_WHOLE(value),
+        (Span, "begin"): _ANY_WHOLE,
+        (Span, "end"): _ANY_WHOLE,
+        (Span, "lane"): _ANY_WHOLE,
+        (Span, "kind"): one_of(("module", "op", "kernel")),
+        (OpRow, "phase"): one_of(PHASES),
+        (OpRow, "status"): one_of(("counted", "free", "unknown")),
+        (CommRow, "phase"): one_of(PHASES),
+        (Stat, "samples"): partial(listed, number, least=1),
+    },
+    names={"Caveat": Caveat},
+)
+CODEC.add(Node, *tree_codec(CODEC))
+CODEC.add(Caveat, _encode_caveat, _decode_caveat)
+_RANK_ENCODER = CODEC.fields_encoder(Profile, {"root"})
+_RANK_DECODER = CODEC.fields_decoder(Profile, {"root"})

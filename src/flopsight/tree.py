@@ -302,7 +302,7 @@ class Profile:
         """Write the profile as JSON; `flopsight.load` reads it back."""
         from .store import save
 
-        return save(self, Path(path))
+        return save(self, path)
 
     @property
     def one_line(self) -> str:

@@ -409,7 +409,7 @@ def test_what_needs_no_torch_runs_without_it(saved, argv):
     Path("b.toml").write_text("macs = 640\n")
     words = [word.format(saved=saved) for word in argv]
 
-    done = in_shell(*words, env=os.environ | {"PYTHONPATH": "blocked"})
+    done = in_shell(*words, env=os.environ | {"PYTHONPATH": f"blocked{os.pathsep}{os.environ.get('PYTHONPATH', '')}"})
 
     assert done.returncode == 0, done.stderr
     assert done.stdout
@@ -419,7 +419,11 @@ def test_the_block_on_torch_works():
     Path("blocked").mkdir()
     Path("blocked/torch.py").write_text("raise ImportError('torch was imported')\n")
 
-    done = in_shell("profile", "zoo:lenet5", env=os.environ | {"PYTHONPATH": "blocked"})
+    done = in_shell(
+        "profile",
+        "zoo:lenet5",
+        env=os.environ | {"PYTHONPATH": f"blocked{os.pathsep}{os.environ.get('PYTHONPATH', '')}"},
+    )
 
     assert "torch was imported" in done.stderr
 

@@ -8,7 +8,7 @@ import flopsight
 ROOT = Path(flopsight.__file__).parent
 
 FLOORS = (
-    ("units", "errors"),
+    ("units", "errors", "files", "codec", "printable"),
     (
         "tree",
         "node",
@@ -24,6 +24,7 @@ FLOORS = (
         "op_kinds",
         "caveats",
         "store",
+        "tree_codec",
         "config",
     ),
     ("capture", "formulas", "hardware", "zoo", "distributed"),
@@ -234,6 +235,7 @@ def test_the_doors_of_a_profile_are_exactly_these():
         "world",
         "comm",
         "ceilings",
+        "files",
     }
     doors = {
         function for target, function in found if target.startswith("flopsight.") and target.split(".")[1] not in ground

@@ -1,23 +1,29 @@
 """Profiles on disk: what is written reads back the same, and what is no profile is one sentence."""
 
+import gc
 import json
+import os
+from dataclasses import replace
 from typing import get_args, get_origin, get_type_hints
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from profiles import lenet, oddities, stack
+from profiles import lenet, linear, module, oddities, rooted, stack
 from random_trees import trees
 
 import flopsight
 from flopsight import caveats, store
+from flopsight.analysis.compare import compare
 from flopsight.errors import ProfileFileError
-from flopsight.tree import Coverage, Environment, Profile, Stat, Timing, UnknownOp, Whole, World
+from flopsight.render.formats import PRINTED
+from flopsight.tree import Cost, Coverage, Environment, OpRow, Profile, Stat, Timing, UnknownOp, Whole, World
 
-times = st.none() | st.builds(Stat, st.lists(st.floats(0, 10), min_size=1, max_size=3).map(tuple))
+seconds = st.just(0.0) | st.floats(1e-9, 10)
+times = st.none() | st.builds(Stat, st.lists(seconds, min_size=1, max_size=3).map(tuple))
 names = st.text(max_size=5)
 counts = st.dictionaries(names, st.integers(0, 9), max_size=2)
-PLAIN = {str: names, int: st.integers(0, 9), float: st.floats(0, 9), bool: st.booleans(), type(None): st.none()}
+PLAIN = {str: names, int: st.integers(0, 9), float: seconds, bool: st.booleans(), type(None): st.none()}
 
 
 def values(hint):
@@ -83,6 +89,77 @@ def test_a_caveat_of_a_newer_version_is_kept_as_a_note():
     assert "Sunspots" in str(kept)
 
 
+def test_what_a_newer_version_adds_to_the_same_schema_is_passed_over():
+    profile = stack(2, width=8)
+    page = json.loads(store.dumps(profile))
+    page["profile"]["weather"] = "fine"
+    page["profile"]["root"]["modules"][0]["colour"] = 3
+    page["profile"]["root"]["ops"] = [{"op": "aten.mm", "phase": "forward", "calls": 1, "new": 1}]
+
+    assert store.loads(json.dumps(page)) == profile
+
+
+NESTED = {
+    "path": "", "name": "", "kind": "Net", "calls": 1, "own": {"forward": {"flops": 5}},
+    "children": [
+        {"path": "up", "name": "up", "kind": "Linear", "own": {"forward": {"macs": 3}}, "parameters": [{"key": 1, "name": "w", "numel": 7}],
+         "ops": [{"op": "aten.mm", "phase": "forward", "calls": 1, "cost": {"macs": 3, "flops": 6}}]},
+        {"path": "<outside>", "name": "<outside>", "kind": ""},
+    ],
+}  # fmt: skip
+"""A tree as schema 1 has it."""
+
+
+def test_a_file_of_the_first_schema_still_opens():
+    text = json.dumps({"kind": store.KIND, "schema": 1, "profile": {"root": NESTED}})
+
+    profile = store.loads(text)
+
+    assert [node.path for node in profile.walk()] == ["", "up", "<outside>"]
+    assert (profile.macs, profile.flops, profile.params) == (3, 5 + 6, 7)
+    assert profile["up"].ops[0].cost.macs == 3
+
+
+def test_a_model_of_any_depth_is_saved_loaded_and_shown(tmp_path):
+    depth = 1500
+    node = replace(linear("x", 4, 8, 8), path=".".join("x" * depth))
+    for level in reversed(range(depth)):
+        node = replace(module("x" if level else "", "Block", node), path=".".join("x" * level))
+    profile = Profile(node)
+
+    loaded = flopsight.load(profile.save(tmp_path / "deep.json"))
+
+    assert loaded.macs == 4 * 8 * 8
+    assert loaded.root.params == 8 * 8 + 8
+    assert len(loaded.nodes) == depth + 1
+    for name in PRINTED:
+        if name != "trace":
+            assert loaded.render(name)
+    assert loaded.to_html(tmp_path / "deep.html").exists()
+    assert compare(loaded, loaded).same
+
+
+def test_equal_op_rows_are_written_once():
+    row = OpRow("aten.mm", "forward", 1, Cost(3))
+    layers = (module(str(i), "Linear", macs=3, ops=(row,)) for i in range(12))
+
+    text = store.dumps(Profile(rooted(module("", "Net", *layers))))
+
+    assert text.count("aten.mm") == 1
+    assert text.count('"macs":3') == 2, "the op row's, and the modules' own"
+
+
+def test_the_garbage_collector_is_as_it_was():
+    gc.disable()
+    try:
+        store.loads(store.dumps(lenet()))
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
+    store.loads(store.dumps(lenet()))
+    assert gc.isenabled()
+
+
 def one_sentence(problem):
     text = str(problem.value)
     assert "\n" not in text
@@ -107,7 +184,10 @@ def load_text(text, tmp_path):
         ('{"kind": "flopsight profile", "schema": 1}', "is a damaged flopsight profile"),
         ('{"kind": "flopsight profile", "schema": 1, "profile": 3}', "is a damaged flopsight profile"),
         ('{"kind": "flopsight profile", "schema": 1, "profile": {"root": {}}}', "is a damaged flopsight profile"),
-        ('{"kind": "flopsight profile", "schema": 1, "profile": {"root": {"path": "", "name": "", "kind": "K", "size": 1}}}', "damaged"),
+        ('{"kind": "flopsight profile", "schema": true, "profile": {}}', "has schema True; a schema is a whole number"),
+        ('{"kind": "flopsight profile", "schema": -3, "profile": {}}', "has schema -3; a schema is a whole number"),
+        ('{"kind": "flopsight profile", "schema": 2, "profile": NaN}', "is not JSON"),
+        ('{"kind": ' + 5000 * "[", "is nested too deeply|is not JSON"),
     ],
 )  # fmt: skip
 def test_what_is_no_profile_is_one_sentence_that_names_the_file(text, said, tmp_path):
@@ -140,6 +220,15 @@ def test_a_newer_schema_says_to_upgrade(tmp_path):
 def test_a_missing_file_and_a_directory_are_one_sentence(tmp_path):
     for path in (tmp_path / "nowhere.json", tmp_path):
         with pytest.raises(ProfileFileError) as problem:
+            flopsight.load(path)
+
+        assert str(path) in one_sentence(problem)
+
+
+def test_a_pipe_and_a_device_are_refused_without_waiting(tmp_path):
+    os.mkfifo(tmp_path / "pipe.json")
+    for path in (tmp_path / "pipe.json", "/dev/zero"):
+        with pytest.raises(ProfileFileError, match="cannot be read: it is a (pipe|device), not a file") as problem:
             flopsight.load(path)
 
         assert str(path) in one_sentence(problem)

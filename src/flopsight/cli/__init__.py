@@ -40,7 +40,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _refuse(sentence: str, code: int) -> int:
-    print(f"flopsight: {' '.join(sentence.split())}", file=sys.stderr)
+    from ..printable import one_line
+
+    print(f"flopsight: {one_line(sentence)}", file=sys.stderr)
     return code
 
 

@@ -54,7 +54,9 @@ def formula_lines() -> list[str]:
 def used_lines(profile: Profile) -> list[str]:
     """One line an op and phase, the heaviest first, and what is not counted."""
     from ..analysis.tables import op_totals
+    from ..render.safe_names import safe_names
 
+    profile = safe_names(profile)
     totals = op_totals(profile.root)
     head = ("op", "phase", "calls", "MACs", "FLOPs", "bytes", "time", "status")
     rows = [

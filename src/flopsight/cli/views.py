@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import InputError
+from ..files import check_writable, write_text
 from ..render import Drawing, prepare
 from ..render.formats import FORMATS, find_by_suffix, find_printed
 
@@ -40,7 +40,8 @@ class View:
             _out(self.printed.text(profile))
         sys.stdout.flush()
         for path, drawing in self.files:
-            _write(path, drawing.text(profile))
+            write_text(path, drawing.text(profile))
+            print(f"Saved {path}", file=sys.stderr)
 
 
 def prepare_view(
@@ -81,22 +82,11 @@ def _check_device(format: str, on: str) -> None:
 def _for_file(path: Path, printed: Drawing) -> Drawing:
     """How a file is drawn: in the format of its suffix, with those of the printed options that this format has."""
     found = find_by_suffix(path)
-    folder = next(parent for parent in path.absolute().parents if parent.exists())
-    if not folder.is_dir() or not os.access(folder, os.W_OK) or path.is_dir():
-        raise InputError(f"{path} cannot be written: {folder} is no folder to write it in.")
+    check_writable(path)
     if found is None:
         return printed
     known = found.options
     return Drawing(found, {name: value for name, value in printed.options.items() if name in known})
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-    except OSError as problem:
-        raise InputError(f"{path} cannot be written: {problem.strerror or problem}.") from None
-    print(f"Saved {path}", file=sys.stderr)
 
 
 def _out(text: str) -> None:

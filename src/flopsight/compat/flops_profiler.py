@@ -15,6 +15,7 @@ from .. import units
 from ..capture.model.run import make_run
 from ..capture.model.wrappers import training_flags
 from ..errors import InputError
+from ..files import write_text
 from ..loop.oneshot import OneShot
 from ..measure import profile_run
 from ..render import prepare
@@ -163,8 +164,9 @@ class FlopsProfiler:
 
     def _aggregated(self, depth: int | None, top_modules: int) -> list[str]:
         from ..render.deepspeed import aggregated
+        from ..render.safe_names import safe_names
 
-        return aggregated(self.profile, depth=depth, top_modules=top_modules)
+        return aggregated(safe_names(self.profile), depth=depth, top_modules=top_modules)
 
 
 def check_page(module_depth: int, top_modules: int) -> None:
@@ -177,6 +179,4 @@ def write(text: str, output_file: str | Path | None = None) -> None:
     if output_file is None:
         sys.stdout.write(text)
         return
-    path = Path(output_file)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, encoding="utf-8")
+    write_text(output_file, text)

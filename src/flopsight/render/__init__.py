@@ -26,7 +26,9 @@ class Drawing:
         """The profile as plain text."""
         if isinstance(profile, Job):
             from .job import text
+            from .safe_names import safe_names
 
+            profile = profile if self.format.verbatim else safe_names(profile)
             return text(profile, self.format, self.options)
         return self.format.text(profile, self.options)
 
@@ -36,9 +38,10 @@ class Drawing:
 
         if isinstance(profile, Job):
             from .job import ranks
+            from .safe_names import safe_names
 
             if self.format.page:
-                console.out(ranks(profile), highlight=False)
+                console.out(ranks(safe_names(profile)), highlight=False)
             profile = profile.model
         show(profile, self.format, console, self.options)
 

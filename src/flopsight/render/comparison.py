@@ -9,6 +9,7 @@ from .. import units
 from ..analysis.compare import Change, Comparison, ModuleChange
 from ..analysis.figures import FIGURES
 from ..errors import InputError, did_you_mean
+from ..printable import one_line, printable
 from ..tree import Node
 from .markdown import escaped, grid
 from .page import Column, Grid, Heading, Lines, Page
@@ -26,7 +27,7 @@ def render(comparison: Comparison, format: str = "text", width: int | None = Non
         raise InputError(
             f"A comparison has no format {format!r}.{did_you_mean(format, FORMATS)} Formats: {', '.join(FORMATS)}."
         )
-    heads = (f"before: {title(comparison.before)}", f"after:  {title(comparison.after)}")
+    heads = (f"before: {one_line(title(comparison.before))}", f"after:  {one_line(title(comparison.after))}")
     figures = _figures(
         [
             change
@@ -34,11 +35,11 @@ def render(comparison: Comparison, format: str = "text", width: int | None = Non
             if _shown(change) and not (comparison.why_no_times and FIGURES[change.name].is_time)
         ]
     )
-    lines = _module_lines(comparison)
+    lines = [printable(line) for line in _module_lines(comparison)]
     verdict = "Nothing changed." if comparison.same else ""
-    notes = [f"Times are not compared: {comparison.why_no_times}."] if comparison.why_no_times else []
+    notes = [one_line(f"Times are not compared: {comparison.why_no_times}.")] if comparison.why_no_times else []
     if format == "markdown":
-        head = f"### {escaped(title(comparison.after))}"
+        head = f"### {escaped(one_line(title(comparison.after)))}"
         listed = "\n".join(f"- {escaped(line)}" for line in lines)
         blocks = [head, verdict, grid(figures), listed, "\n".join(map(escaped, notes))]
         return "\n\n".join(block for block in blocks if block) + "\n"

@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import csv
 import io
+from typing import Any
 
 from ..analysis.tables import records
 from ..tree import Profile
 
+FORMULA_SIGNS = ("=", "+", "-", "@")
+
 
 def render(profile: Profile) -> str:
     """The modules as comma-separated values, a header first; what is not known is empty."""
-    rows = records(profile)
+    rows = [{name: _plain(value) for name, value in row.items()} for row in records(profile)]
     page = io.StringIO()
     writer = csv.DictWriter(page, fieldnames=list(rows[0]), lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
     return page.getvalue()
+
+
+def _plain(value: Any) -> Any:
+    """A text that a spreadsheet would run as a formula, behind an apostrophe; numbers stay numbers."""
+    return f"'{value}" if isinstance(value, str) and value.startswith(FORMULA_SIGNS) else value

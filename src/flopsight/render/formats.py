@@ -35,6 +35,8 @@ class Format:
     """The profile must have been taken with `timeline=True`."""
     file_only: bool = False
     """Written to a file, never printed."""
+    verbatim: bool = False
+    """It escapes text by itself, as JSON does, so it gets the names as they are."""
 
     @property
     def draw(self) -> Callable[..., Any]:
@@ -50,17 +52,23 @@ class Format:
         names = tuple(name for name, option in keywords if option.kind is Parameter.KEYWORD_ONLY)
         return (*names, "width") if self.page else names
 
+    def drawn(self, profile: Profile, options: Mapping[str, Any]) -> Any:
+        """What the function makes of a profile, whose names are safe to show; the options are those that `checked` returned."""
+        from .safe_names import safe_names
+
+        return self.draw(profile if self.verbatim else safe_names(profile), **options)
+
     def text(self, profile: Profile, options: Mapping[str, Any]) -> str:
         """The profile as text; the options are those that `checked` returned."""
         if not self.page:
-            text = self.draw(profile, **options)
+            text = self.drawn(profile, options)
             assert isinstance(text, str)
             return text
         from .plain import plain
 
         given = dict(options)
         width = given.pop("width", None)
-        return plain(self.draw(profile, **given), width)
+        return plain(self.drawn(profile, given), width)
 
     def checked(self, options: Mapping[str, Any]) -> dict[str, Any]:
         """The options that are not None, under our names; refuses a wrong name or number."""
@@ -90,9 +98,9 @@ FORMATS = {
         Format("aprofiler", "render.aprofiler:render", top="top_modules"),
         Format("markdown", "render.markdown:render", top="max_rows", suffix=".md"),
         Format("latex", "render.latex:render", top="max_rows", suffix=".tex"),
-        Format("json", "store:dumps", suffix=".json"),
+        Format("json", "store:dumps", suffix=".json", verbatim=True),
         Format("csv", "render.csv:render", suffix=".csv"),
-        Format("trace", "render.trace:render", suffix=".trace.json", needs_timeline=True),
+        Format("trace", "render.trace:render", suffix=".trace.json", needs_timeline=True, verbatim=True),
         Format("html", "render.html:render", suffix=".html", file_only=True),
     )
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from ..analysis.folding import fold
@@ -13,6 +14,11 @@ from .page import Column
 from .summary import caveat_lines, coverage_lines, title, totals
 from .tree import label, legend
 
+_MARKUP = re.compile(r"[\\`*_\[\]>|]|<(?!\d)")
+"""A `<` before a digit is no markup: `<0.1%`."""
+INDENT = "\u2003"
+"""A wide space, which no escaped name holds: it does not print."""
+
 
 def render(profile: Profile, *, depth: int | None = None, max_rows: int | None = 60, full: bool = False) -> str:
     """The summary and the module tree as tables."""
@@ -20,7 +26,7 @@ def render(profile: Profile, *, depth: int | None = None, max_rows: int | None =
     if not full:
         root = to_rows(max_rows)(fold(without_idle(root)))
     rows = tree_rows(root)
-    names = Column("module", tuple("&emsp;" * row.depth + escaped(label(row)) for row in rows), right=False)
+    names = Column("module", tuple(INDENT * row.depth + label(row) for row in rows), right=False)
     summary = [pair for group in totals(profile) for pair in group]
     blocks = [
         f"### {escaped(title(profile))}",
@@ -34,15 +40,20 @@ def render(profile: Profile, *, depth: int | None = None, max_rows: int | None =
 
 
 def grid(columns: Sequence[Column]) -> str:
-    """Columns as a Markdown table."""
+    """Columns as a Markdown table; nothing in a cell is markup."""
     head = [column.title.strip() for column in columns]
     rules = ["---:" if column.right else ":---" for column in columns]
     rows = zip(*(column.cells for column in columns), strict=True)
-    return "\n".join(f"| {' | '.join(row)} |" for row in (head, rules, *rows))
+    cells = ([_cell(cell) for cell in row] for row in rows)
+    return "\n".join(f"| {' | '.join(row)} |" for row in (head, rules, *cells))
+
+
+def _cell(text: str) -> str:
+    """Escaped, its indent kept."""
+    bare = text.lstrip(INDENT)
+    return "&emsp;" * (len(text) - len(bare)) + escaped(bare)
 
 
 def escaped(text: str) -> str:
     """Text in which Markdown sees no markup."""
-    for sign in "\\`*_[]<>|":
-        text = text.replace(sign, f"\\{sign}")
-    return text
+    return _MARKUP.sub(r"\\\g<0>", text)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
@@ -16,7 +15,9 @@ from ..analysis.budget import limits
 from ..analysis.phase_filter import only
 from ..distributed.gather import gather_if_many
 from ..errors import FlopsightError, InputError
+from ..files import check_writable, write_text
 from ..job import Job
+from ..printable import one_line
 from ..records import PHASES
 from ..render import Drawing
 from ..render.formats import Format, find, find_by_suffix
@@ -51,7 +52,7 @@ class Report:
                 f"take a timeline of the model: flopsight profile ... -o {self.path.name}"
             )
         for path in (self.path, *([] if self.text_file is None else [Path(self.text_file)])):
-            _check_writable(path)
+            check_writable(path)
         limits(self.budgets)
         for drawn in (drawing.format for drawing in self._drawings):
             if drawn.needs_timeline:
@@ -82,19 +83,15 @@ class Report:
     def say(self, sentence: str) -> None:
         """Print one line to stderr, unless the script has closed it."""
         with suppress(OSError, ValueError):
-            print(f"flopsight: {' '.join(sentence.split())}", file=self.stream, flush=True)
+            print(f"flopsight: {one_line(sentence)}", file=self.stream, flush=True)
 
     def _save(self, profile: Profile) -> Path:
         path = self.path
         if profile.world.size > 1:
             path = self._named(f"rank{profile.world.rank}")
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            profile.save(path)
-            for file, drawing in self._files(path).items():
-                file.write_text(drawing.text(profile), encoding="utf-8")
-        except OSError as problem:
-            raise InputError(f"{path} cannot be written: {problem.strerror or problem}.") from None
+        profile.save(path)
+        for file, drawing in self._files(path).items():
+            write_text(file, drawing.text(profile))
         return path
 
     def _named(self, whose: str) -> Path:
@@ -113,9 +110,7 @@ class Report:
     def _show(self, profile: Profile | Job) -> None:
         drawings = [drawing for drawing in self._drawings if not drawing.format.file_only]
         if self.text_file is not None:
-            path = Path(self.text_file)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text("\n".join(drawing.text(profile) for drawing in drawings))
+            write_text(self.text_file, "\n".join(drawing.text(profile) for drawing in drawings))
             return
         for drawing in drawings:
             self._draw(profile, drawing)
@@ -142,12 +137,3 @@ class Report:
             self.say(
                 f"FAILED {len(profile.coverage.unknown)} ops are not counted: {', '.join(profile.coverage.unknown)}."
             )
-
-
-def _check_writable(path: Path) -> None:
-    """Refuse a path whose folder cannot be written to."""
-    if path.is_dir():
-        raise InputError(f"{path} cannot be written: it is a folder.")
-    folder = next(parent for parent in path.absolute().parents if parent.exists())
-    if not folder.is_dir() or not os.access(folder, os.W_OK):
-        raise InputError(f"{path} cannot be written: {folder} is no folder to write it in.")

@@ -22,8 +22,10 @@ from ...analysis.report_diff import diff_report
 from ...analysis.report_limits import limit_metric, limit_sentence, limits
 from ...analysis.report_ranks import collectives, ranks
 from ...analysis.summary_facts import facts
+from ...files import write_text
 from ...job import Job
 from ...tree import Profile
+from ..safe_names import safe_names
 from ..summary import coverage_lines, title
 from .static import STYLE, made_text, static_body
 
@@ -40,9 +42,7 @@ STATIC_ROWS = 2000
 
 def write(profile: Profile | Job, path: Path, **options: Any) -> Path:
     """Write the page with the options of `render`; makes the directory where it is missing."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(render(profile, **options), encoding="utf-8")
-    return path
+    return write_text(path, render(safe_names(profile), **options))
 
 
 def render(profiled: Profile | Job, *, depth: int | None = None, full: bool = False) -> str:
@@ -80,9 +80,7 @@ def _ranks(profile: Profile, job: Job | None) -> list[dict[str, Any]] | None:
 
 def write_comparison(comparison: Comparison, path: Path) -> Path:
     """Write the page that compares two profiles; makes the directory where it is missing."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(render_comparison(comparison), encoding="utf-8")
-    return path
+    return write_text(path, render_comparison(comparison))
 
 
 def render_comparison(comparison: Comparison) -> str:
