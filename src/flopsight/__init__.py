@@ -1,7 +1,28 @@
 """flopsight: where a PyTorch model's parameters, MACs, FLOPs, bytes, activations and time go, module by module."""
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:  # what type checkers see; tests hold it to the table
+    from .analysis.compare import compare as compare
+    from .compat.aprofiler import AProfiler as AProfiler
+    from .compat.flops_profiler import FlopsProfiler as FlopsProfiler
+    from .compat.flops_profiler import get_model_profile as get_model_profile
+    from .compat.tids import TIDSProfiler as TIDSProfiler
+    from .distributed.gather import gather as gather
+    from .errors import FlopsightError as FlopsightError
+    from .formulas.registry import formula as formula
+    from .job import Job as Job
+    from .loop.window import step_profiler as step_profiler
+    from .measure import count as count
+    from .measure import profile as profile
+    from .measure import recording as recording
+    from .records import OpRecord as OpRecord
+    from .records import TensorMeta as TensorMeta
+    from .store import load as load
+    from .tree import Cost as Cost
+    from .tree import Node as Node
+    from .tree import Profile as Profile
 
 __version__ = "0.1.0"
 
@@ -31,13 +52,15 @@ _HOMES = {
 __all__ = ["__version__", *_HOMES]  # noqa: PLE0604
 
 
-def __getattr__(name: str) -> Any:
-    """Import a public name on first use, so that what needs no torch starts without it."""
-    if name not in _HOMES:
-        raise AttributeError(f"module 'flopsight' has no attribute {name!r}")
-    value = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
-    globals()[name] = value
-    return value
+if not TYPE_CHECKING:  # a type checker would take every misspelt name for Any
+
+    def __getattr__(name: str) -> Any:
+        """Import a public name on first use, so that what needs no torch starts without it."""
+        if name not in _HOMES:
+            raise AttributeError(f"module 'flopsight' has no attribute {name!r}")
+        value = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:

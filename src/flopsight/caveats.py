@@ -21,7 +21,6 @@ class UnknownOps(Caveat):
     calls: int
 
     def __str__(self) -> str:
-        """What is missing and how to add it."""
         shown = ", ".join(self.names[:5]) + (", ..." if len(self.names) > 5 else "")
         return (
             f"{self.calls} op calls are not counted: {shown}. "
@@ -37,7 +36,6 @@ class BadFormula(Caveat):
     why: str
 
     def __str__(self) -> str:
-        """Which formula, on which call, and what it did."""
         return f"{self.op} is not counted: {self.why}."
 
 
@@ -48,7 +46,6 @@ class DirectForward(Caveat):
     modules: tuple[str, ...]
 
     def __str__(self) -> str:
-        """How their work was placed."""
         return (
             f".forward() was called directly on {', '.join(self.modules)}: their work is placed by the parameters it "
             f"touched. Call the module itself for exact rows."
@@ -62,7 +59,6 @@ class OtherThreads(Caveat):
     modules: tuple[str, ...]
 
     def __str__(self) -> str:
-        """That their work is missing."""
         return (
             f"Not counted: {', '.join(self.modules)} ran on other threads than the one that called the model, and only "
             f"that one is watched. Call them on one thread to count them."
@@ -76,7 +72,6 @@ class Scripted(Caveat):
     modules: tuple[str, ...]
 
     def __str__(self) -> str:
-        """What is seen and what is not."""
         names = ", ".join(name or "the model" for name in self.modules)
         return f"TorchScript runs the submodules of {names} by itself: their work is all in that row."
 
@@ -88,19 +83,17 @@ class NoTwin(Caveat):
     why: str
 
     def __str__(self) -> str:
-        """Why, and what was done instead."""
         return f"Counted on real tensors, because the model has no meta twin: {self.why}."
 
 
 @dataclass(frozen=True)
 class PutBack(Caveat):
-    """What it took to leave a model as it was before its training step."""
+    """A training step was undone: how many bytes were copied for that."""
 
     copied: int
     updated: bool
 
     def __str__(self) -> str:
-        """How much memory, for what, and how to do without."""
         what = "parameters, optimizer state, buffers and inputs" if self.updated else "buffers and inputs"
         return (
             f"The step was undone: {size(self.copied)} of {what} were copied first and put back afterwards. "
@@ -118,10 +111,9 @@ class Raised(Caveat):
     """Where it was raised, if that is known."""
     phase: str = ""
     asked: str = ""
-    """The memory that was asked for in vain, as torch says it."""
+    """The allocation that failed, from torch's out-of-memory message."""
 
     def __str__(self) -> str:
-        """What was raised where, and what the figures are."""
         where = {None: "", "": f" in the model itself, {self.phase}", OUTSIDE: f" outside every module, {self.phase}"}
         place = where.get(self.module, f" in {self.module}, {self.phase}")
         asked = f", which asked for {self.asked}" if self.asked else ""
@@ -135,7 +127,6 @@ class CountedLive(Caveat):
     why: str
 
     def __str__(self) -> str:
-        """Why, and what it does to the times."""
         return f"This step was counted while it was timed, so its latency is too high ({self.why})."
 
 
@@ -150,7 +141,6 @@ class Window(Caveat):
     """Of the whole window; None where its steps were not alike."""
 
     def __str__(self) -> str:
-        """The total and the figure of a step, which step was counted, how many were timed."""
         steps = f"step {self.first}" if self.first == self.last else f"steps {self.first} to {self.last}, both included"
         number = self.last - self.first + 1
         total = "" if self.flops is None else f": {self.flops:,} FLOPs in all, {self.flops // number:,} a step"
@@ -162,13 +152,12 @@ class Window(Caveat):
 
 @dataclass(frozen=True)
 class NotCalled(Caveat):
-    """The loop ran through the window, and nobody called the model."""
+    """The loop ran through the window without a call of the model."""
 
     first: int
     last: int
 
     def __str__(self) -> str:
-        """What is missing, and what the reason may be."""
         steps = f"step {self.first}" if self.first == self.last else f"steps {self.first} to {self.last}"
         return (
             f"No call of the model was seen in {steps}, so it has no time, and costs are those of what else ran. "
@@ -184,7 +173,6 @@ class ShapesChanged(Caveat):
     steps: tuple[int, ...]
 
     def __str__(self) -> str:
-        """Which ones."""
         return (
             f"The model was called with other shapes in step{'s' if len(self.steps) > 1 else ''} "
             f"{', '.join(map(str, self.steps))} than in step {self.counted}, whose costs are shown: FLOPs per step change."
@@ -200,7 +188,6 @@ class MovedWindow(Caveat):
     why: str
 
     def __str__(self) -> str:
-        """Which step is shown instead, and why."""
         return f"Step {self.first} is shown instead of step {self.asked}, which is not like the others: {self.why}."
 
 
@@ -211,7 +198,6 @@ class CutOff(Caveat):
     step: int
 
     def __str__(self) -> str:
-        """What the figures are."""
         return f"The loop ended within step {self.step}: its costs are those until then."
 
 
@@ -222,7 +208,6 @@ class CountedEager(Caveat):
     step: int
 
     def __str__(self) -> str:
-        """What that changes."""
         return (
             f"What torch.compile had compiled ran as plain Python in step {self.step}, so that its modules could be "
             f"counted: rounding and random numbers of that step may differ from a run without us."
@@ -234,7 +219,6 @@ class TwinWithoutAutocast(Caveat):
     """The step ran under autocast, which does not reach the meta device where it was counted."""
 
     def __str__(self) -> str:
-        """What is exact and what is not."""
         return "Counted without autocast: MACs and FLOPs are exact, bytes and saved activations are those of full precision."
 
 
@@ -245,7 +229,6 @@ class Assumed(Caveat):
     what: str
 
     def __str__(self) -> str:
-        """What was assumed."""
         return f"Assumed: {self.what}."
 
 
@@ -258,7 +241,6 @@ class Distorted(Caveat):
     """True if the times by module were scaled to the plain runs."""
 
     def __str__(self) -> str:
-        """By how much."""
         done = "they are scaled to the plain one" if self.scaled else "trust their shares"
         return f"Per-module times come from a pass {self.ratio:.2f}x as long as the plain one; {done}."
 
@@ -270,7 +252,6 @@ class PhasesApart(Caveat):
     ratio: float
 
     def __str__(self) -> str:
-        """By how much, and why."""
         return (
             f"Forward, backward and optimizer latency add up to {self.ratio:.2f}x the step latency: the phases were "
             f"timed with a wait for the device after each, the step as one piece. The step latency is that of a loop."
@@ -286,7 +267,6 @@ class UnsteadyModules(Caveat):
     """Distance between the quartiles of a module's share, relative to its median."""
 
     def __str__(self) -> str:
-        """Which, and by how much."""
         named = ", ".join(f"{path} {spread:.0%}" for path, spread in zip(self.modules, self.spreads, strict=False))
         return f"The times of some modules vary from run to run (quartiles apart): {named}. Raise repeats."
 
@@ -298,7 +278,6 @@ class HeldBack(Caveat):
     why: str
 
     def __str__(self) -> str:
-        """Why, and what the times are."""
         return f"Module times are from events in a stream that was held back, forward only: {self.why}."
 
 
@@ -309,7 +288,6 @@ class HostTimes(Caveat):
     why: str
 
     def __str__(self) -> str:
-        """Why, and what the times are worth."""
         return f"Module times are the host's, not the device's: {self.why}. They say when work was handed over, not when it ran."
 
 
@@ -318,7 +296,6 @@ class NotSplit(Caveat):
     """One step on a device was timed as a whole."""
 
     def __str__(self) -> str:
-        """Why, and how to get the rest."""
         return (
             "A single step on a device cannot be split by module without slowing it, so only the whole is timed. "
             "flopsight.profile(model, ...) and step_profiler with three steps or more give the time of every module."
@@ -330,7 +307,6 @@ class CompiledWhole(Caveat):
     """A compiled model runs as one piece."""
 
     def __str__(self) -> str:
-        """What is timed and what is counted."""
         return "The compiled model is timed as a whole: its modules are fused. Costs are counted on the eager model."
 
 
@@ -342,7 +318,6 @@ class UnplacedKernels(Caveat):
     names: tuple[str, ...]
 
     def __str__(self) -> str:
-        """How much and which."""
         return f"{self.seconds * 1e6:.0f} us of device work belongs to no module that we could find: {', '.join(self.names[:3])}."
 
 
@@ -354,7 +329,6 @@ class BusyMachine(Caveat):
     repeats: int
 
     def __str__(self) -> str:
-        """How much, and what helps."""
         return (
             f"The {self.repeats} timed runs vary by {self.spread:.0%} (interquartile range over median): "
             f"the machine was busy or its clocks moved. Raise repeats above {self.repeats}."
@@ -369,7 +343,6 @@ class PaceChanged(Caveat):
     """Median of the later runs over that of the earlier ones."""
 
     def __str__(self) -> str:
-        """By how much, and what helps."""
         return (
             f"The later half of the timed runs took {self.ratio:.2f}x as long as the earlier one: the clocks moved, or "
             f"other work came or went. Raise warmup, or fix the clocks."
@@ -383,7 +356,6 @@ class Note(Caveat):
     text: str
 
     def __str__(self) -> str:
-        """The sentence."""
         return self.text
 
 

@@ -19,7 +19,7 @@ BLOCK_FORMAT = "deepspeed"
 """How DeepSpeed's block is printed unless it names formats."""
 OUR_BLOCK = "flopsight"
 PROJECT_TABLES = ("tool", "project", "build-system")
-"""What a `pyproject.toml` is known by."""
+"""Tables that mark a file as a `pyproject.toml`."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Settings:
     steps: tuple[int, int] | None = None
     """A window of steps, first and last, both profiled; None is `profile_step` alone."""
     formats: tuple[str, ...] = ()
-    """How to print; nothing is the default format."""
+    """Formats to print; empty means the default format."""
     phases: tuple[str, ...] = PHASES
     """Which parts of the step the profile holds."""
     strict: bool = False
@@ -73,7 +73,7 @@ class Settings:
         """Settings from a JSON or TOML file: ours, a DeepSpeed configuration, or a pyproject with `[tool.flopsight]`."""
         path = Path(path)
         block, name = _block(_parse(path))
-        if name == BLOCK:  # whoever writes DeepSpeed's block wants what DeepSpeed does where it is silent
+        if name == BLOCK:  # DeepSpeed's own defaults fill in what its block leaves out
             defaults = replace(defaults or cls(), profile_step=cls.profile_step, formats=(BLOCK_FORMAT,))
         if not name and isinstance(block, Mapping) and not _any_meant(block):
             raise ConfigError(

@@ -22,17 +22,14 @@ class Cost:
     """Those of `macs` with which a kernel repeats forward work: a fused attention's backward forms the scores anew."""
 
     def __post_init__(self) -> None:
-        """Fill in FLOPs from MACs."""
         if self.macs and not self.flops:
             object.__setattr__(self, "flops", 2 * self.macs)
 
     def __add__(self, other: Cost) -> Cost:
-        """Both, one after the other."""
         return Cost(self.macs + other.macs, self.flops + other.flops, self.bytes + other.bytes,
                     self.skipped_macs + other.skipped_macs, self.recompute_macs + other.recompute_macs)  # fmt: skip
 
     def __mul__(self, times: int) -> Cost:
-        """The same work several times."""
         return Cost(self.macs * times, self.flops * times, self.bytes * times,
                     self.skipped_macs * times, self.recompute_macs * times)  # fmt: skip
 
@@ -60,7 +57,6 @@ class Phases:
     optimizer: Cost = FREE
 
     def __add__(self, other: Phases) -> Phases:
-        """Phase by phase."""
         return Phases(*(getattr(self, phase) + getattr(other, phase) for phase in PHASES))
 
     @property

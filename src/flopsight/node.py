@@ -203,7 +203,7 @@ class Node:
 
     @property
     def compulsory_bytes(self) -> int:
-        """What the module cannot do without moving: its inputs, its parameters, its outputs."""
+        """Bytes that the module must move at least: its inputs, its parameters, its outputs."""
         return self.input_bytes + self.param_bytes + self.output_bytes
 
     @property

@@ -1,4 +1,4 @@
-"""What happened: one operator call, one module call, as facts without an opinion on their cost."""
+"""Records: one operator call, one module call, as facts without a cost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long it takes: repeated measurements, and the wall times of a run."""
+"""Times: repeated measurements, and the wall times of a run."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from statistics import median
 from typing import TypeVar
 
 TIME_BUDGET = 60.0
-"""Seconds of timed runs after which no further one begins, if nobody says otherwise."""
+"""Seconds of timed runs after which no further one begins, by default."""
 One = TypeVar("One")
 
 
@@ -48,7 +48,6 @@ class Stat:
         return sum(self.samples)
 
     def __float__(self) -> float:
-        """The median."""
         return self.median
 
 

@@ -1,4 +1,4 @@
-"""What it means: a profile is a tree of modules with costs, a plain value that saves, compares and renders."""
+"""A profile: a tree of modules with costs and times, a plain value that saves, compares and renders."""
 
 from __future__ import annotations
 
@@ -72,8 +72,6 @@ class Profile:
     """Whether a backward ran."""
     step: int | None = None
     """The step of the user's loop that this is."""
-    steps: int = 1
-    """Steps that the costs are the sum of."""
     recompute_fwd_factor: float = 0.0
     peak_bytes: int | None = None
     """Most memory alive at once during the step: parameters, gradients, state, activations, temporaries."""
@@ -102,7 +100,6 @@ class Profile:
             node.__dict__["home_cell"] = cell
 
     def __getitem__(self, path: str) -> Node:
-        """The node with that qualified name; the root is the empty string."""
         if not isinstance(path, str):
             raise InputError(
                 f"A profile takes the name of a module, like profile['layers.0'], not {type(path).__name__}. "
@@ -114,7 +111,6 @@ class Profile:
         return found
 
     def __contains__(self, path: object) -> bool:
-        """Whether there is a node with that qualified name, with or without the names of wrappers around it."""
         return path in self.nodes or path in self.plain_paths
 
     @cached_property
@@ -325,5 +321,4 @@ class Profile:
         return {"text/plain": repr(self), "text/html": profile_html(self)}
 
     def __str__(self) -> str:
-        """The module tree as text."""
         return self.render("tree")

@@ -1,4 +1,4 @@
-"""One door for the text of numbers: ours, the older profilers', and back from text to numbers.
+"""Numbers to text and back: our own style, and that of the older profilers.
 
 Inside the program a number is FLOP, bytes or seconds. Only here does it get a prefix.
 """

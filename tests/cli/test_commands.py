@@ -449,3 +449,95 @@ def test_every_embedded_model_can_be_counted_from_the_command_line(flops):
     for name in zoo.names():
         done = flops("profile", f"zoo:{name}", "--meta")
         assert done.code == 0, done
+
+
+# --- files that are no files, output that cannot be written, and faults of our own
+
+
+@pytest.fixture
+def no_files(folder):
+    """A pipe, a folder and a device, where a file is expected."""
+    os.mkfifo("pipe.json")
+    Path("folder.json").mkdir()
+    Path("device.json").symlink_to("/dev/zero")
+    return ["pipe.json", "folder.json", "device.json"]
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["show", "{}"], ["ops", "{}"], ["diff", "{}", "{saved}"], ["diff", "{saved}", "{}"],
+        ["check", "{}", "--budget", "b.toml"], ["check", "{saved}", "--budget", "{}"], ["run", "--config", "{}", "net.py"],
+    ],
+)  # fmt: skip
+def test_an_input_that_is_no_file_is_one_sentence(flops, saved, no_files, argv):
+    Path("b.toml").write_text("macs = 640\n")
+    for name in no_files:
+        done = flops(*(word.format(name, saved=saved) for word in argv))
+
+        assert done.code == 2, done
+        assert done.err.count("\n") == 1, done
+        assert f"{name} cannot be read" in done.err
+
+
+def test_an_output_that_is_no_file_is_one_sentence(flops, saved, no_files):
+    for name in ("pipe.json", "folder.json"):
+        done = flops("show", saved, "-o", name)
+
+        assert (done.code, done.err.count("\n")) == (2, 1), done
+        assert f"{name} cannot be written" in done.err
+
+
+def test_output_that_does_not_fit_is_one_sentence(saved):
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "flopsight", "show", saved], stdout=full, stderr=subprocess.PIPE, text=True
+        )
+
+    assert done.returncode == 2
+    assert done.stderr == "flopsight: The output cannot be written: No space left on device.\n"
+
+
+def test_a_closed_standard_output_is_no_error(saved):
+    done = subprocess.run(
+        f"exec {sys.executable} -m flopsight show {saved} >&-", shell=True, stderr=subprocess.PIPE, text=True
+    )
+
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_terminal_that_cannot_write_a_name_gets_its_escape(saved):
+    page = Path(saved).read_text().replace('"Sequential"', '"R\u00e9seau"')
+    Path("accent.json").write_text(page)
+
+    done = in_shell("show", "accent.json", env=os.environ | {"PYTHONIOENCODING": "ascii", "COLUMNS": "120"})
+
+    assert done.returncode == 0, done.stderr
+    assert r"R\xe9seau" in done.stdout
+
+
+def test_a_fault_of_our_own_is_no_failed_check(flops, saved, monkeypatch):
+    def fault(*_):
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("flopsight.cli.show.load", fault)
+
+    done = flops("show", saved)
+
+    assert done.code == 4, done
+    assert "ZeroDivisionError" in done.err
+    assert "a fault in flopsight itself" in done.err
+
+
+def test_without_torch_a_command_that_needs_it_says_so(saved):
+    Path("blocked").mkdir()
+    Path("blocked/torch.py").write_text("raise ModuleNotFoundError('No module named torch', name='torch')\n")
+
+    done = in_shell(
+        "profile",
+        "zoo:lenet5",
+        env=os.environ | {"PYTHONPATH": f"blocked{os.pathsep}{os.environ.get('PYTHONPATH', '')}"},
+    )
+
+    assert done.returncode == 2, done.stderr
+    assert done.stderr == "flopsight: This command needs torch, which is not installed. Install it: pip install torch\n"

@@ -3,7 +3,6 @@
 import re
 from dataclasses import replace
 
-import pytest
 from profiles import lenet, linear, module, oddities, rooted, stack
 
 from flopsight.render import render
@@ -156,11 +155,10 @@ def test_a_modules_text_of_several_lines_keeps_the_shape_of_torchs_repr():
     assert f"  (a): Odd(\n    {figures}one\n    two\n  )\n)" in text
 
 
-@pytest.mark.parametrize("steps", [1, 4])
-def test_rates_of_several_steps_are_per_step(steps):
-    root = rooted(module("", "Net", macs=steps * 10**9, backward=Cost(steps * 2 * 10**9)))
+def test_rates_are_flops_over_the_time_of_their_phase():
+    root = rooted(module("", "Net", macs=10**9, backward=Cost(2 * 10**9)))
     timing = Timing(forward=Stat((0.1,)), backward=Stat((0.2,)))
 
-    text = text_of(Profile(root, timing=timing, steps=steps, trained=True))
+    text = text_of(Profile(root, timing=timing, trained=True))
 
     assert text.count(" 20.0 GFLOPS\n") == 4

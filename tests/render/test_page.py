@@ -9,8 +9,8 @@ def grid(**more):
         (
             Column("module", ("encoder.layer.0", "head"), right=False, **more),
             Column("first", ("123456", "1"), keep=1),
-            Column("kept", ("123456", "1"), keep=9),
-            Column("second", ("123456", "1"), keep=5),
+            Column("kept", ("123456", "1"), keep=90),
+            Column("second", ("123456", "1"), keep=50),
         )
     )  # fmt: skip
 
@@ -34,6 +34,14 @@ def test_short_names_are_tried_before_the_last_columns_go():
 
     assert titles(fitted) == ["module", "kept", "second"]
     assert fitted.columns[0].cells == ("layer.0", "head")
+
+
+def test_a_page_that_is_too_narrow_says_what_it_leaves_out_and_how_to_see_it():
+    text = plain([grid()], 38)
+
+    # 15 for the names, three columns of 6, and a gap of 2 before each
+    assert text.endswith("\n\nNo room for first: --width 39 shows\n  every column.\n")
+    assert "No room" not in plain([grid()], 39)
 
 
 def test_a_name_that_does_not_fit_is_cut_at_its_end_or_a_path_at_its_beginning():

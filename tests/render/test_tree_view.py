@@ -176,3 +176,9 @@ def test_ten_thousand_rows_are_text_in_a_moment():
     assert len(rows(tree(profile, full=True))) == 10_001
     assert len(rows(tree(profile))) == 100
     assert "(9902 more)" in tree(profile)
+
+
+def test_a_training_profile_keeps_what_matters_in_80_columns():
+    head = next(line for line in render(stack(), "tree", width=80).splitlines() if line.startswith("module"))
+
+    assert head.split() == ["module", "params", "FLOPs", "%", "backward", "saved", "latency", "%"]

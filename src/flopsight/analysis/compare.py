@@ -69,7 +69,6 @@ class Comparison:
         return not (self.modules or self.added or self.removed or any(change.changed for change in self.figures))
 
     def __getitem__(self, name: str) -> Change:
-        """The change of a figure of the whole profile."""
         figure(name)
         return next(change for change in self.figures if change.name == name)
 
@@ -104,7 +103,6 @@ class Comparison:
         return write_comparison(self, Path(path))
 
     def __str__(self) -> str:
-        """The comparison as text."""
         return self.render()
 
 

@@ -106,7 +106,7 @@ RULES: Mapping[str, Rule] = {
 }
 """The rule of every field that is not the node's place in the tree."""
 PLACE = ("path", "name", "kind", "children")
-"""The fields that say where a node stands and what it is: whoever merges gives them."""
+"""The fields that say where a node stands and what it is: `merged` takes them as arguments."""
 
 
 def merged(

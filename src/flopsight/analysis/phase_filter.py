@@ -28,7 +28,7 @@ def only(profile: Profile, phases: Collection[str]) -> Profile:
         timing=_timing(profile.timing, left_out),
         caveats=(*_caveats(profile, root, coverage), _note(left_out)),
         trained=profile.trained and BACKWARD not in left_out,
-        peak_flops={} if RECOMPUTE in left_out else profile.peak_flops,  # what is done twice is part of the utilization
+        peak_flops={} if RECOMPUTE in left_out else profile.peak_flops,  # recompute is part of the utilization
         unsharded=_whole(profile.unsharded, phases),
     )
 
@@ -76,7 +76,7 @@ def _without(root: Node, left_out: Sequence[str]) -> Node:
 
 
 def _timing(timing: Timing, left_out: Sequence[str]) -> Timing:
-    """Times of whole steps stay, so that throughput is that of the loop; without the forward nothing is to be had of them."""
+    """Times of whole steps stay, so that throughput is that of the loop; without the forward they go too."""
     forward, backward = FORWARD not in left_out, BACKWARD not in left_out
     return replace(
         timing,

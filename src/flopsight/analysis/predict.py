@@ -27,7 +27,7 @@ def predict(profile: Profile, ceilings: Ceilings | None = None) -> float | None:
             kernels += seconds
     host = profile.coverage.calls * (ceilings.host_call or 0.0)
     on_cpu = profile.environment.device in ("", "cpu")
-    return (kernels + host if on_cpu else max(kernels, host)) / profile.steps
+    return kernels + host if on_cpu else max(kernels, host)
 
 
 def _row_seconds(row: OpRow, ceilings: Ceilings, dtype: str) -> float | None:

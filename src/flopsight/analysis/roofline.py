@@ -65,7 +65,7 @@ def profile_limit(profile: Profile, device: str | None = None) -> float | None:
     """The least seconds of one step."""
     ceilings = ceilings_for(profile, device)
     roof = roof_of(profile.root, ceilings, dtype=profile.environment.dtype) if ceilings else None
-    return roof.limit / profile.steps if roof else None
+    return roof.limit if roof else None
 
 
 def node_limit(node: Node, device: str | None = None) -> float | None:

@@ -64,8 +64,6 @@ def _work(profile: Profile) -> list[Fact]:
     ):
         if cost.flops:
             found.append(Fact(label, cost.flops, "FLOP"))
-    if profile.steps > 1:
-        found.append(Fact("Steps counted", profile.steps, "count", "the figures above are their sum"))
     return found
 
 
@@ -120,7 +118,7 @@ def _time(profile: Profile) -> list[Fact]:
 def _speed(profile: Profile) -> list[Fact]:
     found = []
     if profile.latency:
-        found.append(Fact("Forward FLOP/s", profile.flops / profile.steps / profile.latency, "FLOP/s"))
+        found.append(Fact("Forward FLOP/s", profile.flops / profile.latency, "FLOP/s"))
     model_rate = achieved(profile)
     if model_rate and profile.trained:
         found.append(Fact("Model FLOP/s of the step", model_rate, "FLOP/s", "matrix work, forward and backward"))

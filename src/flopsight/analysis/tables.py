@@ -174,7 +174,7 @@ def modules(children: Iterable[Node]) -> list[Node]:
 
 
 def mark(node: Node) -> str:
-    """What a reader must know before believing a row's zeros."""
+    """Why a row's figures are zero: `ignored` or `not called`; empty for every other row."""
     if node.ignored:
         return "ignored"
     # work may be placed in a module whose forward was called by hand: that is no call, but not idle either
@@ -182,7 +182,7 @@ def mark(node: Node) -> str:
 
 
 def activation(node: Node) -> int:
-    """Growth of allocated memory during the forward where the device told it, else what was saved for backward."""
+    """Growth of allocated memory during the forward where the device reports it, else what was saved for backward."""
     return node.activation_bytes if node.allocated_bytes is None else node.allocated_bytes
 
 

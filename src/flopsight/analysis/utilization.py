@@ -80,7 +80,7 @@ def model_work(profile: Profile, *, causal: bool = False, peaks: Mapping[str, fl
 
     work: defaultdict[str, float] = defaultdict(float)
     for dtype, cost in _matrix_work(profile, (FORWARD, BACKWARD), peaks):
-        work[dtype] += 2 * needed(cost) / profile.steps
+        work[dtype] += 2 * needed(cost)
     return dict(work)
 
 
@@ -88,7 +88,7 @@ def hardware_work(profile: Profile) -> dict[str, float]:
     """FLOPs of one step by dtype: model work, checkpointed forwards and what kernels repeat."""
     work: defaultdict[str, float] = defaultdict(float)
     for dtype, cost in _matrix_work(profile, (FORWARD, BACKWARD, RECOMPUTE)):
-        work[dtype] += 2 * cost.macs / profile.steps
+        work[dtype] += 2 * cost.macs
     return dict(work)
 
 

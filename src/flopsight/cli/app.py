@@ -1,4 +1,4 @@
-"""The list of commands, and the door through which they run."""
+"""The list of commands, and the function that runs one."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ WORDS_ARE_ANSWERED = {"allow_extra_args": True}
 
 for command in (demo, profile, show, advise, diff, check, merge, ops, device, doctor):
     app.command(context_settings=WORDS_ARE_ANSWERED if command is profile else None)(command)
-# everything behind the script's name is the script's own
+# options after the script's name are the script's own
 app.command("run", context_settings={"allow_interspersed_args": False})(run_script)
 
 

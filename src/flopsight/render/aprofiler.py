@@ -55,7 +55,7 @@ def summary(profile: Profile) -> list[str]:
         fact("fwd flops per GPU", units.deepspeed_large(profile.flops)),
     ]
     if profile.latency:
-        rate = units.deepspeed_large(profile.flops / profile.steps / profile.latency)
+        rate = units.deepspeed_large(profile.flops / profile.latency)
         lines.append(fact("fwd latency", units.deepspeed_time(profile.latency)))
         lines.append(fact("fwd FLOPS per GPU = fwd flops per GPU / fwd latency", rate))
     return lines

@@ -19,18 +19,18 @@ def figures(rows: Sequence[TableRow], *, trained: bool) -> list[Column]:
         Column("%", tuple(units.percent(row.flops_share) for row in rows), keep=60, style="dim"),
     ]
     if trained:
-        found.append(Column("backward", tuple(units.si(row.backward_flops) for row in rows), keep=30))
+        found.append(Column("backward", tuple(units.si(row.backward_flops) for row in rows), keep=50))
     if any(row.activation_bytes for row in rows):
-        found.append(Column("saved", tuple(units.size(row.activation_bytes) for row in rows), keep=20))
+        found.append(Column("saved", tuple(units.size(row.activation_bytes) for row in rows), keep=45))
     if any(row.latency is not None for row in rows):
         times = tuple("" if row.latency is None else units.seconds(row.latency) for row in rows)
         shares = tuple("" if row.latency_share is None else units.percent(row.latency_share) for row in rows)
-        found += [Column("latency", times, keep=70, style="magenta"), Column("% ", shares, keep=40, style="dim")]
+        found += [Column("latency", times, keep=70, style="magenta"), Column("% ", shares, keep=55, style="dim")]
     if trained and any(row.backward_latency is not None for row in rows):
         times = tuple("" if row.backward_latency is None else units.seconds(row.backward_latency) for row in rows)
-        found.append(Column("bwd latency", times, keep=35, style="magenta"))
+        found.append(Column("bwd latency", times, keep=30, style="magenta"))
     if any(row.output_shapes for row in rows):
-        found.append(Column("output", tuple(shapes(row.output_shapes) for row in rows), keep=50, right=False))
+        found.append(Column("output", tuple(shapes(row.output_shapes) for row in rows), keep=5, right=False))
     return found
 
 

@@ -38,6 +38,9 @@ def _draw(page: Page, console: Console, width: int) -> None:
             console.print(Text("\n".join(wrapped(part.text, width)), style="bold underline"), soft_wrap=True)
         elif isinstance(part, Grid):
             console.print(_table(part.fitted(width), guided=console.encoding.startswith("utf")))
+            hint = part.left_out(width)
+            if hint:
+                console.print(Text("\n" + "\n".join(wrapped(hint, width)), style="dim"), soft_wrap=True)
         elif part.lines:
             text = "\n".join(line for lines in part.lines for line in wrapped(lines, width))
             console.print(Text(text, style=part.style), soft_wrap=True)

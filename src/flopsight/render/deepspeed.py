@@ -145,7 +145,7 @@ def _size(profile: Profile) -> list[str]:
 
 
 def _speed(profile: Profile) -> list[str]:
-    timing, flops = profile.timing, profile.flops / profile.steps
+    timing, flops = profile.timing, profile.flops
     forward, backward = _seconds(timing.forward), _seconds(timing.backward)
     times, rates, ends = [], [], []
     if forward:
@@ -157,7 +157,7 @@ def _speed(profile: Profile) -> list[str]:
         label = f"bwd FLOPS per GPU = {factor:g} * fwd flops per GPU / bwd latency"
         times.append(fact("bwd latency", units.deepspeed_time(backward)))
         rates.append(fact(label, units.deepspeed_rate(factor * flops / backward)))
-        counted = (profile.backward.flops + profile.recompute.flops) / profile.steps
+        counted = profile.backward.flops + profile.recompute.flops
         if counted:
             label = "bwd FLOPS per GPU = counted bwd flops per GPU / bwd latency"
             rates.append(fact(label, units.deepspeed_rate(counted / backward)))

@@ -1,4 +1,4 @@
-"""What a view wants drawn, before any ink: headings, lines, and grids whose columns give way as the page narrows."""
+"""What a view consists of before it is drawn: headings, lines, and grids that drop columns where the page is narrow."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from functools import cached_property
 
 GAP = 2
 NARROWEST = 16
+MATTERS = 20
+"""Columns with a lower `keep` go before the names of rows get shorter."""
 
 
 @dataclass(frozen=True)
@@ -44,13 +46,22 @@ class Grid:
         """The same grid with what fits into `width`: unneeded columns go first, then names get shorter."""
         columns = list(self.columns)
         while _width(columns) > width and len(columns) > 1:
-            if columns[0].short is not None and len(columns) <= len(self.columns) // 2 + 1:
+            least = min(columns[1:], key=lambda column: column.keep)
+            if columns[0].short is not None and least.keep >= MATTERS:
                 columns[0] = replace(columns[0], cells=columns[0].short, short=None)
-                continue
-            columns.remove(min(columns[1:], key=lambda column: column.keep))
+            else:
+                columns.remove(least)
         room = max(NARROWEST, width - _width(columns) + columns[0].width)
         cells = tuple(self._clipped(cell, room) for cell in columns[0].cells)
         return replace(self, columns=(replace(columns[0], cells=cells), *columns[1:]))
+
+    def left_out(self, width: int) -> str:
+        """What `fitted` leaves out and how to see it; nothing where all columns fit."""
+        shown = {column.title for column in self.fitted(width).columns}
+        missing = [column.title.strip() for column in self.columns if column.title not in shown]
+        if not missing:
+            return ""
+        return f"No room for {', '.join(missing)}: --width {_width(self.columns)} shows every column."
 
     def _clipped(self, text: str, room: int) -> str:
         if len(text) <= room:

@@ -15,7 +15,8 @@ def plain(page: Page, width: int | None = None) -> str:
         if isinstance(part, Heading):
             blocks.append("\n".join(wrapped(part.text, width)))
         elif isinstance(part, Grid):
-            blocks.append("\n".join(_grid(part.fitted(width))))
+            hint = part.left_out(width)
+            blocks.append("\n".join([*_grid(part.fitted(width)), *(["", *wrapped(hint, width)] if hint else [])]))
         else:
             blocks.append("\n".join(line for text in part.lines for line in wrapped(text, width)))
     return "\n\n".join(block for block in blocks if block) + "\n"

@@ -1,11 +1,11 @@
-"""What every view says beside its rows: what was profiled, the totals, how much is accounted for, the doubts."""
+"""What every view says beside its rows: what was profiled, the totals, the coverage, the caveats."""
 
 from __future__ import annotations
 
 from math import floor
 
 from .. import units
-from ..analysis.explain import why_unknown
+from ..analysis.explain import ABOVE_PEAK, why_unknown
 from ..analysis.summary_facts import facts
 from ..caveats import BadFormula, UnknownOps
 from ..tree import Profile
@@ -56,23 +56,24 @@ def coverage_lines(profile: Profile) -> tuple[str, ...]:
         more = f" and {len(missing.modules) - 3} more" if len(missing.modules) > 3 else ""
         where = f" in {places}{more}" if places else ""
         remedy = f'Say what it costs: @flopsight.formula("{op}")'
-        # a formula that failed has been written already: then its complaint is the remedy
+        # a formula that raised is written already: its error says what to mend
         said = remedy if not missing.why or missing.why.startswith("no formula") else missing.why
         lines.append(f"  {op}: {calls_of(missing.calls)}{where}. {said[:1].upper()}{said[1:]}")
     return tuple(lines)
 
 
 def caveats(profile: Profile) -> tuple[str, ...]:
-    """The doubts that the coverage does not already tell."""
-    told = (UnknownOps, BadFormula)
-    doubts = [str(caveat) for caveat in profile.caveats if not isinstance(caveat, told)]
+    """The caveats that `coverage_lines` does not show already."""
+    doubts = [str(caveat) for caveat in profile.caveats if not isinstance(caveat, UnknownOps | BadFormula)]
     if profile.trained and profile.timing.forward and profile.mfu is None:
         doubts.append(f"MFU is not known: {why_unknown(profile)}")
+    if profile.mfu is not None and profile.mfu > 1:
+        doubts.append(ABOVE_PEAK)
     return tuple(doubts)
 
 
 def caveat_lines(profile: Profile) -> tuple[str, ...]:
-    """The doubts as a list."""
+    """The caveats, one line each."""
     return tuple(f"note: {caveat}" for caveat in caveats(profile))
 
 

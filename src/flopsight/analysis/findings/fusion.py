@@ -43,7 +43,7 @@ def chains_that_fuse(scene: Scene) -> Iterator[Finding]:
         time, least = sum(map(scene.seconds, rows)), sum(map(scene.limit, rows))
         taken += time
         # perfect fusion still reads what products left and writes what the next ones take; at most half goes unneeded
-        remaining += min(_product_bytes(scope) / ceilings.bandwidth / scene.profile.steps, least / 2)
+        remaining += min(_product_bytes(scope) / ceilings.bandwidth, least / 2)
         places.append((time, scope))
     win = taken - remaining
     if not scene.worth(win) or scene.launch_bound:

@@ -14,7 +14,7 @@ def launch_bound(scene: Scene) -> Iterator[Finding]:
     if not scene.launch_bound or scene.step is None or scene.busy is None:
         return
     win = scene.step - scene.busy
-    calls = scene.profile.coverage.calls // scene.profile.steps
+    calls = scene.profile.coverage.calls
     yield Finding(
         "launch",
         "The device waits for the host",

@@ -85,7 +85,7 @@ def recompute(scene: Scene) -> Iterator[Finding]:
     if rows:
         spent = sum(scene.seconds(row) for _, row in rows)
         # an op's output is at most what it moves; views of it share the storage
-        kept = sum(row.cost.bytes for _, row in rows) // profile.steps
+        kept = sum(row.cost.bytes for _, row in rows)
         if profile.peak_bytes + kept > ROOM * memory or not scene.worth(spent):
             return
         yield Finding(

@@ -57,7 +57,7 @@ def _win(scene: Scene, row: OpRow) -> float:
     now, least = scene.seconds(row), scene.limit(row)
     if then is None or not least:
         return 0.0
-    after = then.limit / scene.profile.steps
+    after = then.limit
     return max(0.0, now - after) if row.cost.macs else now * (1 - min(1.0, after / least))
 
 

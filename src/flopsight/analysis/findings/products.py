@@ -114,7 +114,7 @@ def attention_in_parts(scene: Scene) -> Iterator[Finding]:
         "attention",
         "Attention runs as separate products and a softmax",
         paths(places),
-        f"its parts move {units.size(scores_bytes // scene.profile.steps)} and take {units.seconds(now)} {scene.basis}, one "
+        f"its parts move {units.size(scores_bytes)} and take {units.seconds(now)} {scene.basis}, one "
         f"fused kernel needs {units.seconds(least)}",
         'torch.nn.functional.scaled_dot_product_attention, in transformers attn_implementation="sdpa"',
         win,

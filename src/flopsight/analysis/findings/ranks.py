@@ -19,7 +19,7 @@ def collectives(scene: Scene) -> Iterator[Finding]:
     if not places or scene.step is None:
         return
     rows = [row for _, row in places]
-    sent = sum(row.wire_bytes for row in rows) // scene.profile.steps
+    sent = sum(row.wire_bytes for row in rows)
     exposed = [row.exposed for row in rows if row.exposed is not None] if scene.measured else []
     link = scene.ceilings.link if scene.ceilings else None
     if exposed:

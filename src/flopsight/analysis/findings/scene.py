@@ -71,7 +71,7 @@ class Scene:
 
     def _limit(self, row: OpRow) -> float:
         roof = row_roof(row, self.ceilings, self.profile.environment.dtype) if self.ceilings else None
-        return roof.limit / self.profile.steps if roof else 0.0
+        return roof.limit if roof else 0.0
 
     def seconds(self, row: OpRow) -> float:
         """Measured seconds of an op row in one step, else its limit."""
