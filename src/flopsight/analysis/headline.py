@@ -40,10 +40,9 @@ SHOWN = ("bfloat16", "float32")
 
 
 def _costs(profile: Profile) -> str:
-    steps = profile.steps
-    parts = [f"{units.si(profile.flops / steps, 'FLOP')} forward"]
+    parts = [f"{units.si(profile.flops, 'FLOP')} forward"]
     if profile.trained:
-        parts.append(f"{units.si((profile.backward.flops + profile.recompute.flops) / steps, 'FLOP')} backward")
+        parts.append(f"{units.si(profile.backward.flops + profile.recompute.flops, 'FLOP')} backward")
     parts.append(f"{units.si(profile.params)} parameters")
     if profile.peak_bytes:
         parts.append(f"{units.size(profile.peak_bytes)} at the peak")

@@ -38,15 +38,15 @@ def unused_modules(scene: Scene) -> Iterator[Finding]:
     )
 
 
-def _topmost_idle(node: Node) -> Iterator[Node]:
+def _topmost_idle(root: Node) -> Iterator[Node]:
     """Modules that did not run below one that did; not where the module around them may use their weights itself."""
-    for child in node.children:
-        if child.ignored:
-            continue
-        if child.called or child.total.total.flops:
-            yield from _topmost_idle(child)
-        elif not node.own.forward.macs:
-            yield child
+    waiting = [(root, root)]
+    while waiting:
+        node, parent = waiting.pop()
+        if node is root or node.called or node.total.total.flops:
+            waiting.extend((child, node) for child in reversed(node.children) if not child.ignored)
+        elif not parent.own.forward.macs:
+            yield node
 
 
 def frozen_layers(scene: Scene) -> Iterator[Finding]:
