@@ -36,12 +36,14 @@ from .capture.model.tensors import held_bytes
 from .capture.twin.meta_copy import NoTwinError, twin_of
 from .capture.twin.meta_counter import MetaCounter
 from .caveats import Caveat, DirectForward, Note, NoTwin, OtherThreads, PutBack, Raised, Scripted, TwinWithoutAutocast
-from .distributed.topology import job_name, mesh_dimensions
+from .distributed.patience import asking_after
+from .distributed.shards import inside as inside_of
+from .distributed.topology import is_engine, job_name, mesh_dimensions
 from .errors import InputError, StateError
 from .formulas import known
 from .hardware.ceilings import ceilings_of
 from .hardware.detect import cpu_name, detect
-from .parallel_figures import in_its_world, with_whole, with_whole_of_calls
+from .parallel_figures import figures_of, in_its_world, unsharded_run, with_whole, with_whole_of_calls
 from .records import BACKWARD, ModuleRow
 from .tree import Environment, Profile
 
@@ -84,6 +86,11 @@ class Options:
 
 DEFAULTS = Options()
 CPU = torch.device("cpu")
+ENGINE_ON_TWIN = Note(
+    "A step of a DeepSpeed engine cannot be undone, so its model was counted on a copy without data: memory is that of the "
+    "whole model, and what ranks exchange is not seen. To see it, record a step of the loop: "
+    "with flopsight.recording(engine.module)."
+)
 
 
 def make_counter(model: nn.Module | Sites | None, options: Options) -> Counter:
@@ -228,6 +235,8 @@ def count_run(run: Run, options: Options = DEFAULTS, *, meta: bool = False) -> P
 def _count(run: Run, options: Options, meta: bool) -> Profile:
     if run.device.type == "meta":
         return _count_here(run, replace(options, target="meta"))
+    if run.train and is_engine(run.model):
+        return _count_engine(run, options)
     if not meta:
         return _count_here(run, options)
     try:
@@ -272,7 +281,7 @@ def _count_here(run: Run, options: Options) -> Profile:
     recording = Recording(run.model, replace(options, run=run))
     with kept(run) as copied:
         try:
-            with recording as watching:
+            with recording as watching, asking_after():
                 run.step()
                 watching.label(run)
         except Exception as problem:
@@ -284,6 +293,17 @@ def _count_here(run: Run, options: Options) -> Profile:
         if given and not run.copied:
             result = replace(result, caveats=(*result.caveats, _no_longer_lazy(given)))
         return result
+
+
+def _count_engine(run: Run, options: Options) -> Profile:
+    """A DeepSpeed engine's step cannot be undone, so its model is counted on a twin, in the rows that it has."""
+    recording = count_on_twin(unsharded_run(run), replace(options, memory=True, target=run.device.type)).recording
+    inside = replace(run, model=inside_of(run.model))
+    result = build_profile(recording.tape, Sites(inside.model), replace(options, run=inside))
+    world = in_its_world(result, recording.tape, Sites(run.model)).world
+    return replace(
+        result, world=world, unsharded=figures_of(recording.profile), caveats=(*result.caveats, ENGINE_ON_TWIN)
+    )
 
 
 def _count_unsharded(run: Run, target: str) -> Profile:

@@ -21,6 +21,7 @@ from .capture.time.module_marks import forget
 from .capture.time.timeline import trace_timeline
 from .caveats import Note
 from .counting import Ignored, Options, Recording, attach, count_run, kept
+from .distributed.topology import is_engine
 from .errors import CheckFailed, InputError, whole_number
 from .timings import TIME_BUDGET
 from .tree import Profile
@@ -138,7 +139,7 @@ def profile_run(
     progress = progress or forget
     progress("counting")
     result = count_run(run, Options(memory=memory, ignored=ignored))
-    if not latency or run.device.type == "meta":
+    if not latency or run.device.type == "meta" or (run.train and is_engine(run.model)):
         return result
     with kept(run):
         try:

@@ -43,7 +43,7 @@ def with_whole(profile: Profile, run: Run, count: Callable[[Run, str], Profile])
     if world.size == 1 or profile.part or not (world.sharded or world.data_parallel > 1 or world.model_parallel > 1):
         return _of_a_part(profile)
     try:
-        found = count(_unsharded_run(run), run.device.type)
+        found = count(unsharded_run(run), run.device.type)
     except Exception as problem:
         return _without_whole(profile, _why(problem))
     if found.comm:
@@ -51,7 +51,7 @@ def with_whole(profile: Profile, run: Run, count: Callable[[Run, str], Profile])
         return replace(
             profile, part=f"the model exchanges tensors in its own code ({ops}), so its shards are hand-made"
         )
-    figures = _figures(found)
+    figures = figures_of(found)
     return replace(profile, unsharded=figures if profile.peak_bytes is not None else replace(figures, peak_bytes=None))
 
 
@@ -67,7 +67,7 @@ def with_whole_of_calls(profile: Profile, tape: Tape, device: str, count: Callab
     try:
         for call in tape.root_calls.values():
             run = Run(call.model, call.args, call.kwargs, train=profile.trained)
-            parts += [_figures(count(_unsharded_run(run), device))] * call.times
+            parts += [figures_of(count(unsharded_run(run), device))] * call.times
     except Exception as problem:
         return _without_whole(profile, _why(problem))
     if not parts:
@@ -97,7 +97,8 @@ def _of_a_part(profile: Profile) -> Profile:
     return replace(profile, part=f"the model exchanges tensors in its own code ({ops}), so its shards are hand-made")
 
 
-def _unsharded_run(run: Run) -> Run:
+def unsharded_run(run: Run) -> Run:
+    """The same run of the model as it was before it was sharded, without data."""
     args, kwargs = with_tensors((run.args, dict(run.kwargs or {})), whole_tensor)
     with torch.no_grad():
         model, optimizer = unsharded(run.model, run.optimizer)
@@ -116,7 +117,8 @@ def _without_whole(profile: Profile, why: str) -> Profile:
     return replace(profile, part=f"the model without its shards cannot be counted: {why}")
 
 
-def _figures(found: Profile) -> Whole:
+def figures_of(found: Profile) -> Whole:
+    """The figures of a whole model, from its profile."""
     return Whole(
         found.params,
         found.macs,

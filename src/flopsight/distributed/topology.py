@@ -12,6 +12,11 @@ from torch import distributed, nn
 from ..tree import World
 
 
+def is_engine(model: Any) -> bool:
+    """Whether a model is DeepSpeed's engine around one."""
+    return ENGINE in _kinds(model)
+
+
 def rank_and_size() -> tuple[int, int]:
     """Which of how many processes this is, by torch.distributed or by what torchrun says."""
     if distributed.is_available() and distributed.is_initialized():
@@ -23,6 +28,9 @@ def job_name() -> str:
     """What torchrun calls the job; empty where it gave no name."""
     name = os.environ.get("TORCHELASTIC_RUN_ID", "")
     return "" if name == "none" else name
+
+
+ENGINE = "DeepSpeedEngine"
 
 
 @dataclass(frozen=True)
@@ -39,14 +47,14 @@ def world_of(models: Iterable[Any]) -> World:
     rank, size = rank_and_size()
     roots = [model for model in models if isinstance(model, nn.Module)]
     data = {axis.group: axis for axis in _data_axes(roots)}
-    tensor = {axis.group: axis for axis in _mesh_axes(roots) if axis.group not in data}
+    tensor = {axis.group: axis for axis in (*_mesh_axes(roots), *_engine_axes(roots)) if axis.group not in data}
     named = {axis.name: axis.size for axis in (*data.values(), *tensor.values()) if axis.name is not None}
     return World(
         size=size,
         rank=rank,
         data_parallel=_product(data.values()),
         model_parallel=_product(tensor.values()),
-        sharded=any(map(_is_sharding, _modules(roots))),
+        sharded=any(map(_is_sharding, _modules(roots))) or _zero_group(roots) is not None,
         mesh=_in_order(named, roots),
     )
 
@@ -91,6 +99,28 @@ def _data_axes(roots: list[nn.Module]) -> Iterator[Axis]:
                 continue
             for group in {id(group): group for group in _groups(module)}.values():
                 yield Axis(group.group_name, group.size())
+        elif ENGINE in kinds:
+            yield Axis("engine's data parallel ranks", module.dp_world_size or module.seq_dp_world_size)
+            return
+    group = _zero_group(roots)
+    if group is not None:
+        yield Axis("ZeRO's ranks", group.size())
+
+
+def _zero_group(roots: list[nn.Module]) -> Any:
+    """The ranks that DeepSpeed's ZeRO has split parameters among, None where it has not."""
+    for root in roots:
+        for parameter in root.parameters():
+            if getattr(parameter, "ds_tensor", None) is not None:
+                return getattr(parameter, "ds_process_group", None)
+    return None
+
+
+def _engine_axes(roots: list[nn.Module]) -> Iterator[Axis]:
+    """The ranks that a DeepSpeed engine shares tensors with, as its `mpu` says."""
+    for module in _modules(roots):
+        if ENGINE in _kinds(module) and module.mp_world_size > 1:
+            yield Axis("engine's model parallel ranks", module.mp_world_size)
 
 
 def _groups(module: Any) -> Iterator[Any]:

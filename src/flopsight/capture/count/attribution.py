@@ -30,7 +30,7 @@ class Position:
     """Where one thread is: the module it runs, and which module made which autograd nodes."""
 
     __slots__ = (
-        "acting", "after_backward", "direct", "gathering", "numbers", "relabelled", "rows", "setting_up", "site", "task",
+        "acting", "after_backward", "direct", "gathering", "numbers", "phase", "relabelled", "rows", "setting_up", "site", "task",
     )  # fmt: skip
 
     def __init__(self, site: Site) -> None:
@@ -45,6 +45,8 @@ class Position:
         """The row that a sharding library works for, where that is not the one that runs."""
         self.gathering = False
         """Whether it gathers weights."""
+        self.phase: str | None = None
+        """The phase of what runs outside every module and every backward, where an engine says so."""
         self.setting_up = False
         """Whether what runs is done once, in the first steps."""
 
@@ -137,6 +139,8 @@ class Attribution:
             if position.relabelled:
                 position.relabelled = False
                 position.mark(site, already_made=1)
+            if position.phase is not None and site is self.sites.outside:
+                return site, position.phase
             if site is self.sites.outside and position.after_backward and not torch.is_grad_enabled():
                 return site, OPTIMIZER
             return site, FORWARD

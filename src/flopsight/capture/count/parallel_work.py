@@ -53,6 +53,8 @@ class ParallelWork:
             entered.enter_context(wrapped(work.home, work.name, self._for_owner(work)))
         for home, name in parallel.set_ups():
             entered.enter_context(wrapped(home, name, self._as_set_up))
+        for home, name, phase in parallel.engine_phases():
+            entered.enter_context(wrapped(home, name, partial(self._in_phase, phase)))
         stage = parallel.stage_kind()
         if stage is not None:
             entered.enter_context(wrapped(stage, parallel.STAGE_RUNS, self._in_stage))
@@ -117,6 +119,19 @@ class ParallelWork:
                 position.setting_up = before
 
         return once
+
+    def _in_phase(self, phase: str, plain: Call) -> Call:
+        def run(*args: Any, **kwargs: Any) -> Any:
+            position = self._position()
+            if position is None:
+                return plain(*args, **kwargs)
+            before, position.phase = position.phase, phase
+            try:
+                return plain(*args, **kwargs)
+            finally:
+                position.phase = before
+
+        return run
 
     def _in_stage(self, plain: Call) -> Call:
         def run(stage: Any, *args: Any, **kwargs: Any) -> Any:

@@ -10,6 +10,8 @@ from typing import Any
 import torch
 from torch import nn
 
+from ...records import BACKWARD, OPTIMIZER
+
 MESH = "mesh_"
 """How torch begins the description of a group that it made for a dimension of a device mesh."""
 UNNAMED = "mesh_dim_"
@@ -88,6 +90,14 @@ def set_ups() -> Iterator[tuple[Any, str]]:
     reducer = getattr(_module("torch.distributed"), "Reducer", None)
     if reducer is not None and hasattr(reducer, "_rebuild_buckets"):
         yield reducer, "_rebuild_buckets"
+
+
+def engine_phases() -> Iterator[tuple[Any, str, str]]:
+    """Methods of DeepSpeed's engine with work of their own outside autograd: class, name and phase of that work."""
+    engine = getattr(_module("deepspeed.runtime.engine"), "DeepSpeedEngine", None)
+    if engine is not None:
+        yield engine, "backward", BACKWARD
+        yield engine, "step", OPTIMIZER
 
 
 def stage_kind() -> Any:
