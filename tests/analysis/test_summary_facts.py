@@ -8,7 +8,7 @@ from profiles import lenet, module, oddities, rooted, stack
 
 from flopsight.analysis.summary_facts import facts, pass_bytes
 from flopsight.records import OUTSIDE
-from flopsight.tree import Cost, Profile, Stat, Timing, Whole
+from flopsight.tree import CommRow, Cost, Profile, Stat, Timing, Whole
 
 
 def said(profile):
@@ -166,3 +166,14 @@ def test_model_flops_of_a_token_are_those_of_the_step_over_its_tokens():
     found = said(stack(2, width=8))
 
     assert found["Model FLOPs per token"] == pytest.approx(found["Model FLOP/s of the step"] * 0.051 / 512)
+
+
+def test_what_goes_to_other_ranks_stands_by_collective():
+    row = CommRow("all_gather", "forward", 2, 4_096, 4_096, 2, "dp")
+    again = replace(row, phase="backward", seconds=2e-3, exposed=1e-3)
+    profile = replace(lenet(), root=replace(lenet().root, comm=(row, again)))
+
+    (fact,) = [fact for group in facts(profile) for fact in group if fact.label == "Handed to all_gather"]
+
+    assert fact.value == 2 * 4_096
+    assert fact.note == "4 calls, 8.19 kB sent, 1.00 ms exposed of 2.00 ms"

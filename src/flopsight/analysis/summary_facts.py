@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from .. import units
-from ..tree import Node, Profile, Stat
+from ..tree import CommRow, Node, Profile, Stat
 from .explain import LEFT_OUT, passes, peaks, repeated
 from .tables import modules
 from .utilization import achieved, flops_per_token, mfu_causal
@@ -23,8 +23,9 @@ class Fact:
 
 
 def facts(profile: Profile) -> list[list[Fact]]:
-    """Everything known, in groups: parameters, work, memory, time."""
-    return [group for group in (_parameters(profile), _work(profile), _memory(profile), _time(profile)) if group]
+    """Everything known, in groups: parameters, work, communication, memory, time."""
+    groups = (_parameters(profile), _work(profile), _exchanged(profile), _memory(profile), _time(profile))
+    return [group for group in groups if group]
 
 
 def pass_bytes(root: Node) -> int:
@@ -65,6 +66,20 @@ def _work(profile: Profile) -> list[Fact]:
         if cost.flops:
             found.append(Fact(label, cost.flops, "FLOP"))
     return found
+
+
+def _exchanged(profile: Profile) -> list[Fact]:
+    """What goes to other ranks, by collective."""
+    found: dict[str, CommRow] = {}
+    for row in profile.comm:
+        found[row.op] = found[row.op] + row if row.op in found else row
+    rows = [row for row in found.values() if row.bytes]
+    return [Fact(f"Handed to {row.op}", row.bytes, "byte", _on_the_wire(row)) for row in rows]
+
+
+def _on_the_wire(row: CommRow) -> str:
+    exposed = f", {units.seconds(row.exposed)} exposed of {units.seconds(row.seconds or 0.0)}" if row.exposed else ""
+    return f"{row.calls} calls, {units.size(row.wire_bytes)} sent{exposed}"
 
 
 def _memory(profile: Profile) -> list[Fact]:
