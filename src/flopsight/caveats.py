@@ -87,6 +87,27 @@ class NoTwin(Caveat):
 
 
 @dataclass(frozen=True)
+class OtherPath(Caveat):
+    """The run that was counted did not call the modules that the timed one called."""
+
+    module: str
+    timed: int
+    """Calls of the module in the timed run."""
+    counted: int
+    modules: int
+    """How many modules differ."""
+
+    def __str__(self) -> str:
+        """Where, and what helps."""
+        more = f" ({self.modules - 1} more modules differ)" if self.modules > 1 else ""
+        return (
+            f"Counts may be of another path through the model: the run that was counted called "
+            f"{self.module or 'the model'} {self.counted} times, the timed one {self.timed} times{more}. "
+            f"flopsight.count runs the model on its data."
+        )
+
+
+@dataclass(frozen=True)
 class PutBack(Caveat):
     """A training step was undone: how many bytes were copied for that."""
 

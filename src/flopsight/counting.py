@@ -256,21 +256,23 @@ class TwinCount:
     """The memory that the twin's parameters had before the run; it knows whether an op wrote into it."""
 
 
-def count_on_twin(run: Run, options: Options = DEFAULTS) -> TwinCount:
+def count_on_twin(run: Run, options: Options = DEFAULTS, make: Callable[[Run], Run] = twin_of) -> TwinCount:
     """Make a run on a meta twin of its model, under the counter; raises NoTwinError where that cannot be."""
     target = options.target or run.device.type
+    begun: Recording | None = None
     try:
         with apart():
-            twin = twin_of(run)
+            twin = make(run)
             parameters = [parameter.detach() for parameter in twin.model.parameters()]
             recording = Recording(twin.model, replace(options, run=twin, target=target))
-            with recording:
+            with recording as begun:
                 twin.step()
                 recording.label(twin)
     except NoTwinError:
         raise
     except Exception as problem:
-        raise NoTwinError(f"it does not run on meta ({type(problem).__name__}: {problem})") from problem
+        tape = begun.tape if begun is not None else None
+        raise NoTwinError(f"it does not run on meta ({type(problem).__name__}: {problem})", tape) from problem
     if torch.is_autocast_enabled(target):
         recording.tape.doubt(TwinWithoutAutocast())
     return TwinCount(recording, parameters)

@@ -82,7 +82,7 @@ def test_nothing_is_compiled_for_a_rehearsal():
 def test_the_host_s_own_models_need_no_rehearsal(monkeypatch):
     monkeypatch.undo()
 
-    assert runs(Logs()) == [ON_META, REAL]
+    assert runs(Logs()) == [REAL, ON_META]
 
 
 class Writes(Logs):

@@ -24,7 +24,7 @@ ON_TIMES = (
 )  # fmt: skip
 ON_COUNTS = (
     doubts.Assumed, doubts.CountedEager, doubts.CutOff, doubts.DirectForward, doubts.NoTwin, doubts.OtherThreads,
-    doubts.Scripted, doubts.ShapesChanged, doubts.TwinWithoutAutocast,
+    doubts.Scripted, doubts.ShapesChanged, doubts.OtherPath, doubts.TwinWithoutAutocast,
 )  # fmt: skip
 
 

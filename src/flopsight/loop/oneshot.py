@@ -1,35 +1,35 @@
-"""What a model does between start and stop in somebody else's loop: timed as it really runs, counted on its twin.
+"""The calls of a model between start and stop in the user's own loop: timed as they run, counted on a meta twin.
 
-The step cannot be repeated, and a counter would slow it. So when the model is entered, a meta twin is counted first,
-with that time left out, and then the real call runs with light marks only. A model that cannot have a twin is counted
-while it runs, and its latency is marked as too high.
+A step cannot be repeated, and a counter would slow it. So the real call runs with light marks only, and a meta twin of
+the model as it was at entry is counted: after the call on a CPU, before it elsewhere, with that time left out. A model
+that cannot have a twin is counted while it runs, and its latency is marked as too high.
 """
 
 from __future__ import annotations
 
 import threading
 from contextlib import AbstractContextManager, ExitStack, nullcontext
-from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import nn
 
-from ..analysis.times import with_times
 from ..capture.count.tape import Tape
 from ..capture.hooks import internals
-from ..capture.hooks.patches import Call, module_calls, unpatched, unpatched_if_alone
+from ..capture.hooks.patches import Call, compiling, module_calls, unpatched, unpatched_if_alone
 from ..capture.model.run import Run
 from ..capture.model.sites import Site
 from ..capture.time.clock import HOSTS, Clock, clock_for, pausing
-from ..capture.time.loop_marks import ModelCall, each_model, model_call
+from ..capture.time.loop_marks import model_call
 from ..capture.time.module_marks import Timer
 from ..capture.twin.meta_copy import NoTwinError
-from ..caveats import Caveat, CompiledWhole, CountedLive, Note, NotSplit
-from ..counting import Ignored, Options, apart, build_profile, count_on_twin, make_counter
+from ..caveats import Caveat, CompiledWhole, Note, NotSplit
+from ..counting import Ignored, Options, apart, count_on_twin, make_counter
 from ..errors import InputError, StateError
-from ..tree import Profile, Stat, Timing
+from ..tree import Profile
+from .call_at_entry import CallAtEntry
 from .rehearsal import Rehearsal
+from .seen_calls import SeenCalls
 
 
 class OneShot:
@@ -45,75 +45,73 @@ class OneShot:
         self._given_clock = clock
         self._clock = clock or Clock()
         self._stack = ExitStack()
-        self._timer: Timer | None = None
-        self._raised = ""
-        self._reset()
+        self._seen: SeenCalls | None = None
+        self._made: Profile | None = None
+        self._thread = 0
+        self._entered = False
 
     def start(self, ignored: Ignored | None = None) -> None:
-        """Begin anew; what was seen before is forgotten."""
+        """Start watching; the calls seen before are forgotten."""
         self.stop()
-        self._reset()
         self.ignored = ignored
         device = self._given.device
         self._clock = self._given_clock or clock_for(device)
-        # On a device the host's marks would say when work is handed over, and slow a model that waits for the host.
+        whole: list[Caveat] = []
+        # On a device the host's marks would say when work is handed over, and slow a model that is bound by the host.
         if device.type not in HOSTS:
-            self._whole.append(NotSplit())
+            whole.append(NotSplit())
         if self._given.compiled:
-            self._whole.append(CompiledWhole())
-        self._timer = Timer(self.model, self._clock.now)
+            whole.append(CompiledWhole())
+        self._seen, self._made = SeenCalls(Timer(self.model, self._clock.now), whole), None
         self.resume()
 
     def resume(self) -> None:
-        """Go on after a stop; what was seen stays."""
-        if self._timer is None or self.running or self._raised:
+        """Go on after a stop, unless a call raised; the calls seen before are kept."""
+        seen = self._seen
+        if seen is None or self.running or seen.raised:
             return
         self._thread = threading.get_ident()
-        if not self._whole:
-            self._stack.enter_context(self._timer.running())
-        self._stack.enter_context(module_calls(self._watch))
+        if not seen.whole:
+            self._stack.enter_context(seen.timer.running())
+        self._stack.enter_context(module_calls(self._watch, bare=True))
         self.running = True
 
     def stop(self) -> None:
-        """Take everything off; what was seen stays."""
+        """Stop watching; the calls seen so far are kept."""
         self.running = False
         self._stack.close()
 
     def reset(self) -> None:
-        """Forget what was seen, and go on if watching."""
+        """Forget the calls seen so far; if watching, go on."""
         if self.running:
             self.start(self.ignored)
         else:
-            self._reset()
+            self._seen = self._made = None
 
-    def _reset(self) -> None:
-        self._thread = 0
-        self._whole: list[Caveat] = []
-        """Why only the whole is timed, and not every module."""
-        self._timer = None
-        self._seen: Tape | None = None
-        self._why_live = ""
-        self._raised = ""
-        self._entered = False
-        self._seconds = 0.0
-        self._first: Run | None = None
-        self._calls: list[ModelCall] = []
-        self._made: Profile | None = None
+    @property
+    def profile(self) -> Profile:
+        """The profile of the calls seen so far."""
+        if self._seen is None or self._seen.tape is None:
+            raise StateError("Nothing was profiled: call start_profile(), run the model, then ask for its numbers.")
+        if self._made is None:
+            self._made = self._seen.profile(self.ignored)
+        return self._made
 
     # -- while the loop runs
 
     def _watch(self, call: Call) -> Call:
         def entering(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
-            if self._entered or self._timer is None or threading.get_ident() != self._thread:
+            seen = self._seen
+            if compiling() or self._entered or seen is None or threading.get_ident() != self._thread:
                 return call(module, *args, **kwargs)
-            site = self._timer.sites.row(self.model if module is self._given.model else module)
+            site = seen.timer.sites.row(self.model if module is self._given.model else module)
             if site is None:
                 return call(module, *args, **kwargs)
             self._entered = True
             try:
-                return self._enter(call, site, module, args, kwargs)
+                return self._enter(seen, site, call, (module, *args), kwargs)
             except BaseException as problem:
-                self._raised = type(problem).__name__
+                seen.raised = type(problem).__name__
                 self.stop()
                 raise
             finally:
@@ -121,105 +119,133 @@ class OneShot:
 
         return entering
 
-    def _enter(self, call: Call, site: Site, module: nn.Module, args: Any, kwargs: Any) -> Any:
+    def _enter(self, seen: SeenCalls, site: Site, call: Call, given: tuple[Any, ...], kwargs: Any) -> Any:
         self._made = None
-        run = Run(self.model, args, kwargs)
-        self._calls.append(model_call(site, run))
-        self._first = self._first or _stand_in(run)
+        run = Run(self.model, given[1:], kwargs, part=site.path)
+        seen.calls.append(model_call(site, run))
+        seen.first = seen.first or _stand_in(run)
+        if not seen.why_live and self._counts_afterwards:
+            with pausing():
+                entry = _at_entry(seen, run)
+            if entry is not None:
+                return self._run_then_count(seen, entry, call, given, kwargs)
+        if not seen.why_live:
+            return self._count_then_run(seen, run, call, given, kwargs)
+        return self._count_live(seen, run, call, given, kwargs)
+
+    @property
+    def _counts_afterwards(self) -> bool:
+        """True where a pause before the call would be seen in its time, and the call may be made again to count it.
+
+        On a device a rehearsal follows the pause. With other processes a second call could wait for them forever.
+        """
+        parallel = torch.distributed.is_available() and torch.distributed.is_initialized()
+        return self._given.device.type in HOSTS and not self._given.compiled and not parallel
+
+    def _run_then_count(self, seen: SeenCalls, entry: CallAtEntry, call: Call, given: Any, kwargs: Any) -> Any:
+        try:
+            output = self._time(seen, call, given, kwargs)
+        except BaseException:
+            with pausing():
+                _count_raised(seen, entry)
+            raise
+        with pausing():
+            _count(seen, entry)
+        return output
+
+    def _count_then_run(self, seen: SeenCalls, run: Run, call: Call, given: Any, kwargs: Any) -> Any:
         with pausing():
             # made before the count, so that nothing but the rehearsal comes between the count and the call
-            rehearsal = Rehearsal(self.model, site.path, args, kwargs) if self._rehearses else None
-            counted = self._count_on_twin(site.path, args, kwargs)
-        # Stepping aside and back is not the call's time: every class of modules in the process hears of it.
-        with self._aside() if counted is not None else nullcontext():
-            if rehearsal is not None and counted is not None:
-                with pausing(), apart():
-                    rehearsal.run(counted, self._clock)
-            self._clock.wait()
-            begin = self._clock.now()
+            rehearsal = Rehearsal(self.model, run.part, given[1:], kwargs) if self._rehearses else None
             try:
-                if counted is None:
-                    return self._count_live(call, module, args, kwargs)
-                return call(module, *args, **kwargs)
-            finally:
-                self._clock.wait()
-                self._seconds += self._clock.now() - begin
+                counted = count_on_twin(run)  # a new twin for every call: modes and buffers may have changed
+            except NoTwinError as problem:
+                seen.why_live = str(problem)
+            else:
+                seen.take(counted.recording.tape)
+        if seen.why_live:
+            return self._count_live(seen, run, call, given, kwargs)
+        # Unpatching is outside the time of the call: it clears the attribute caches of every module class.
+        with self._unpatched(seen):
+            if rehearsal is not None:
+                with pausing(), apart():
+                    rehearsal.run(counted.parameters, self._clock)
+            return self._time(seen, call, given, kwargs)
 
-    def _aside(self) -> AbstractContextManager[None]:
-        """Out of the way of a call that is timed as a whole."""
+    def _unpatched(self, seen: SeenCalls) -> AbstractContextManager[None]:
+        """Without our wrapper, around a call that is timed as a whole."""
         if self._given.compiled:
             return unpatched()
-        return unpatched_if_alone() if self._whole else nullcontext()
+        return unpatched_if_alone() if seen.whole else nullcontext()
 
     @property
     def _rehearses(self) -> bool:
-        """Whether the pause of the count would be seen: on a device a small step waits for the host."""
-        return not (self._why_live or self._given.compiled or self._given.device.type in HOSTS)
+        """True if the pause of the count would be seen: on a device a small step is bound by the host."""
+        return not (self._given.compiled or self._given.device.type in HOSTS)
 
-    def _count_on_twin(self, path: str, args: Any, kwargs: Any) -> list[torch.Tensor] | None:
-        """Count the call that is about to happen; None where it has to be counted while it happens.
-
-        Gives the memory of the twin's parameters, which knows whether somebody wrote into it.
-        """
-        if self._why_live:
-            return None
-        try:
-            # A new twin for every call: modes and buffers may have changed since the last one.
-            counted = count_on_twin(Run(self.model, args, kwargs, part=path))
-        except NoTwinError as problem:
-            self._why_live = str(problem)
-            return None
-        self._take(counted.recording.tape)
-        return counted.parameters
-
-    def _count_live(self, call: Call, module: nn.Module, args: Any, kwargs: Any) -> Any:
+    def _count_live(self, seen: SeenCalls, run: Run, call: Call, given: Any, kwargs: Any) -> Any:
         """Make the call under the counter; what came before an exception is kept."""
-        counter = make_counter(self.model, Options(run=Run(self.model, args, kwargs)))
+        module, *args = given
+        counter = make_counter(self.model, Options(run=run))
         try:
             with counter:
-                return counter.watch(call)(self.model if module is self._given.model else module, *args, **kwargs)
+                watched = self.model if module is self._given.model else module
+                return self._time(seen, counter.watch(call), (watched, *args), kwargs)
         finally:
-            self._take(counter.tape)
+            seen.take(counter.tape)
 
-    def _take(self, tape: Tape) -> None:
-        if self._seen is None:
-            self._seen = tape
+    def _time(self, seen: SeenCalls, call: Call, given: Any, kwargs: Any) -> Any:
+        self._clock.wait()
+        begin = self._clock.now()
+        try:
+            return call(*given, **kwargs)
+        finally:
+            self._clock.wait()
+            seen.seconds += self._clock.now() - begin
+
+
+def _at_entry(seen: SeenCalls, run: Run) -> CallAtEntry | None:
+    """What the count will need; None where the call has to be counted while it runs."""
+    try:
+        return CallAtEntry(run)
+    except NoTwinError as problem:
+        seen.why_live = str(problem)
+    except Exception as problem:
+        seen.why_live = f"its inputs or buffers have no twin ({type(problem).__name__}: {problem})"
+    return None
+
+
+def _count(seen: SeenCalls, entry: CallAtEntry) -> None:
+    """Count a call that has run: on a twin, else by making it again."""
+    if not seen.why_again:
+        try:
+            seen.take(entry.count_on_twin())
+        except NoTwinError as problem:
+            seen.why_again = str(problem)
         else:
-            self._seen.add(tape)
+            return
+    try:
+        seen.take(entry.count_again())
+    except Exception as problem:
+        seen.take(_not_counted(f"It has no meta twin ({seen.why_again}), and a second call raised {problem!r}"))
 
-    # -- what came of it
 
-    @property
-    def profile(self) -> Profile:
-        """What was seen so far."""
-        if self._seen is None or self._timer is None:
-            raise StateError("Nothing was profiled: call start_profile(), run the model, then ask for its numbers.")
-        if self._made is None:
-            # in the model's own rows: a twin has whole parameters where the model has shards
-            result = build_profile(self._seen, self._timer.sites, Options(run=self._first, ignored=self.ignored))
-            self._made = replace(
-                result,
-                root=with_times(result.root, {"": self._seconds} if self._whole else self._timer.sums()),
-                timing=Timing(forward=Stat((self._seconds,))),
-                batch_size=each_model(self._calls, "samples"),
-                tokens=each_model(self._calls, "tokens"),
-                caveats=(*result.caveats, *self._doubts()),
-            )
-        return self._made
+def _count_raised(seen: SeenCalls, entry: CallAtEntry) -> None:
+    """Count a call that raised; on a twin it may raise too, and is counted up to there."""
+    try:
+        seen.take(entry.count_on_twin())
+    except NoTwinError as problem:
+        seen.cut_short = True
+        seen.take(problem.tape or _not_counted(f"It has no meta twin: {problem}"))
 
-    def _doubts(self) -> list[Caveat]:
-        doubts: list[Caveat] = [*self._whole]
-        if self._why_live:
-            doubts.append(CountedLive(self._why_live))
-        if self._raised:
-            kept = "Costs are those up to there" if self._why_live else "Costs are those of a whole forward"
-            doubts.append(
-                Note(f"The model raised {self._raised}, which ended the profile. {kept}; the time ends there.")
-            )
-        return doubts
+
+def _not_counted(why: str) -> Tape:
+    tape = Tape()
+    tape.doubt(Note(f"A call of the model was not counted. {why}."))
+    return tape
 
 
 def _stand_in(run: Run) -> Run:
-    """A run on the same device that keeps none of the user's memory alive; how large its inputs were, the calls know."""
+    """A run on the same device that keeps none of the user's memory alive."""
     with internals.without_modes():
         return Run(run.model, (torch.empty(0, device=run.device),))

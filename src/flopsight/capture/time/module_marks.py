@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -156,6 +157,10 @@ class Timer:
                 begin, left = open_calls.pop()
                 if all(outer is not left for _, outer in open_calls):
                     yield thread, begin, at, left.path
+
+    def entered(self) -> Counter[str]:
+        """How often each path was called on the thread that began."""
+        return Counter(site.path for _, site in _pairs(self._threads.get(self._thread, [])) if site is not None)
 
     def sums(self, seconds: Callable[[Any, Any], float] = lambda begin, end: end - begin) -> dict[str, float]:
         """Seconds by path on the thread that began, submodules included."""

@@ -12,6 +12,7 @@ import torch
 from torch import nn
 from torch.nn.utils.rnn import PackedSequence
 
+from ..count.tape import Tape
 from ..hooks import internals
 from ..hooks.recursion import deeper_recursion
 from ..model.deepspeed_zero import HOOKS, fetches, whole_shape, without_fetching
@@ -54,6 +55,11 @@ def refusal(model: nn.Module) -> str | None:
 
 class NoTwinError(Exception):
     """The model, or what it is called with, cannot have a twin; the message says why."""
+
+    def __init__(self, why: str, tape: Tape | None = None) -> None:
+        super().__init__(why)
+        self.tape = tape
+        """What was counted before the twin raised."""
 
 
 def make_twin(model: nn.Module, optimizer: torch.optim.Optimizer | None = None) -> tuple[nn.Module, Any]:
