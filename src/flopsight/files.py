@@ -20,10 +20,16 @@ def read_text(path: str | Path) -> str:
     A pipe or a device is refused: reading it could wait, or go on, forever.
     """
     path = Path(path)
-    mode = path.stat().st_mode
-    if not stat.S_ISREG(mode):
-        raise OSError(f"it is {_kind(mode)}, not a file")
+    _check_regular(path)
     return path.read_text(encoding="utf-8")
+
+
+def read_first_line(path: str | Path) -> str:
+    """The first line of a regular file, like `read_text`."""
+    path = Path(path)
+    _check_regular(path)
+    with path.open(encoding="utf-8") as file:
+        return file.readline()
 
 
 def write_text(path: str | Path, text: str) -> Path:
@@ -52,6 +58,12 @@ def check_writable(path: str | Path) -> None:
         why = problem.strerror or str(problem)
     if why:
         raise OutputError(f"{path} cannot be written: {why}.")
+
+
+def _check_regular(path: Path) -> None:
+    mode = path.stat().st_mode
+    if not stat.S_ISREG(mode):
+        raise OSError(f"it is {_kind(mode)}, not a file")
 
 
 def _obstacle(path: Path) -> str:

@@ -171,3 +171,53 @@ def test_an_unknown_format_of_a_comparison_names_those_there_are():
 def test_what_is_no_profile_is_refused_by_its_name(before, after, words):
     with pytest.raises(InputError, match=rf"{words}.*flopsight\.load\(path\)"):
         compare(before, after)
+
+
+def stages(*kinds):
+    """A numbered stack: each kind of block with a width of its own."""
+    widths = {"Conv": 8, "Block": 16, "Head": 24}
+    parts = (module(str(i), kind, linear("fc", 4, 8, widths[kind])) for i, kind in enumerate(kinds))
+    return Profile(rooted(module("", "Net", module("stages", "Sequential", *parts))))
+
+
+def test_an_inserted_block_is_new_and_those_after_it_are_the_same():
+    before = stages("Conv", "Block", "Conv", "Head")
+
+    change = compare(before, stages("Conv", "Block", "Head", "Conv", "Head"))
+
+    assert [node.path for node in change.added] == ["stages.2"]
+    assert (change.removed, change.modules) == ((), ())
+    assert change.counterparts["stages.3.fc"] == "stages.2.fc"
+
+
+def test_a_removed_block_is_gone_and_those_after_it_are_the_same():
+    change = compare(stages("Conv", "Block", "Conv", "Head"), stages("Conv", "Conv", "Head"))
+
+    assert [node.path for node in change.removed] == ["stages.1"]
+    assert (change.added, change.modules) == ((), ())
+
+
+def test_one_more_of_like_blocks_is_the_last_one():
+    change = compare(stages("Block", "Block"), stages("Block", "Block", "Block"))
+
+    assert [node.path for node in change.added] == ["stages.2"]
+
+
+def test_the_heaviest_change_comes_first():
+    before = rooted(module("", "Net", linear("a", 4, 8, 8), linear("b", 4, 8, 8), linear("c", 4, 8, 8)))
+    after = rooted(module("", "Net", linear("a", 4, 8, 9), linear("b", 4, 8, 80), linear("c", 4, 8, 16)))
+
+    text = compare(Profile(before), Profile(after)).render()
+
+    assert [line.split()[1] for line in text.splitlines() if line.startswith("changed")] == ["b:", "c:", "a:"]
+
+
+def test_a_pull_request_shows_ten_changes_and_folds_the_others():
+    before = rooted(module("", "Net", *(linear(f"fc_{i}_x", 4, 8, 8) for i in range(12))))
+    after = rooted(module("", "Net", *(linear(f"fc_{i}_x", 4, 8, 9 + i) for i in range(12))))
+
+    head, rest = compare(Profile(before), Profile(after)).render("markdown").split("<details>")
+
+    assert head.count("\n- changed") == 10
+    assert rest.count("- changed") == 2
+    assert "2 smaller changes" in rest

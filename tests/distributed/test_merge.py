@@ -1,5 +1,7 @@
 """Rank files become a job: by their first lines, with every tree that differs, and in one sentence where they cannot."""
 
+import os
+
 import pytest
 from distributed.ranks import halves, rank
 from hypothesis import given
@@ -74,6 +76,14 @@ def test_a_damaged_file_is_named_and_the_others_are_kept(tmp_path):
 
     assert (list(job.ranks), job.missing) == ([0], (1,))
     assert "rank1.json is not a flopsight profile: it is not JSON." in job.problems[1]
+
+
+def test_a_pipe_among_the_files_is_named_and_not_waited_for(tmp_path):
+    saved(tmp_path, [rank(0), rank(1)])
+    (tmp_path / "rank1.json").unlink()
+    os.mkfifo(tmp_path / "rank1.json")
+
+    assert "rank1.json cannot be read: it is a pipe, not a file." in merge(tmp_path).problems[1]
 
 
 def test_a_file_of_an_older_schema_is_merged_too(tmp_path):

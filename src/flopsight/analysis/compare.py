@@ -1,4 +1,4 @@
-"""What changed between two profiles: figures of the whole, and modules by qualified name.
+"""What changed between two profiles: figures of the whole, and modules.
 
 Costs, parameters and bytes are exact, so any difference is a change. Times are compared only where both profiles come
 from the same device, and count as changed only beyond a tolerance and their own spread.
@@ -6,8 +6,8 @@ from the same device, and count as changed only beyond a tolerance and their own
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from ..job import Job
 from ..node import MOST_LETTERS
 from ..tree import Node, Profile, Stat
 from .figures import FIGURES, Figure, figure
+from .matching import matched
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,8 @@ class Comparison:
     removed: tuple[Node, ...]
     why_no_times: str = ""
     """Why times are not compared, where they are not."""
+    counterparts: Mapping[str, str] = field(default_factory=dict)
+    """For every module that is in both, its path after and its path before: an insertion moves those that follow."""
 
     @property
     def same(self) -> bool:
@@ -114,18 +117,17 @@ def compare(before: Profile | Job, after: Profile | Job, tolerance: float = 0.05
             kind = type(given).__name__
             raise InputError(f"{name} must be a profile, not {kind}. One in a file is read by flopsight.load(path).")
     why = _why_no_times(before, after)
-    old, new = before.nodes, after.nodes
-    if not old.keys() & new.keys() - {""}:  # a wrapper around one of them puts its name in front of every module's
-        old, new = before.plain_paths, after.plain_paths
-    changes = (_module(old[path], new[path]) for path in new if path in old)
+    pairs = matched(before, after)
+    changes = (_module(old, new) for old, new in pairs)
     return Comparison(
         before,
         after,
         figures=tuple(_figure(known, before, after, tolerance, why) for known in FIGURES.values()),
         modules=tuple(change for change in changes if change.changes or change.notes),
-        added=_topmost(after.root, new, old),
-        removed=_topmost(before.root, old, new),
+        added=_topmost(after, {id(new) for _, new in pairs}),
+        removed=_topmost(before, {id(old) for old, _ in pairs}),
         why_no_times=why,
+        counterparts={new.path: old.path for old, new in pairs},
     )
 
 
@@ -215,13 +217,13 @@ def _shapes(node: Node) -> str:
     return ", ".join(units.shape(shape) for shape in node.output_shapes) or "nothing"
 
 
-def _topmost(root: Node, own: Mapping[str, Node], others: Mapping[str, Node]) -> tuple[Node, ...]:
-    """Nodes whose name the other profile lacks, without what is below them; a wrapped model has its wrapper's name."""
-    names = {id(node): name for name, node in own.items()}
-    found, waiting = [], [root]
+def _topmost(profile: Profile, paired: Collection[int]) -> tuple[Node, ...]:
+    """Modules that the other profile lacks, without what is below them; a wrapped model counts as its wrapper."""
+    plain = {id(node) for node in profile.plain_paths.values()}
+    found, waiting = [], [profile.root]
     while waiting:
         node = waiting.pop()
-        if names.get(id(node), "") not in others:
+        if id(node) not in paired and id(node) in plain:
             found.append(node)
         else:
             waiting.extend(reversed(node.children))

@@ -62,7 +62,7 @@ def _modules(comparison: Comparison) -> Iterator[list[Any]]:
         yield [node.path, node.kind, "removed", -node.total.total.flops, -node.params, -node.activation_bytes]
     old, new = comparison.before.nodes, comparison.after.nodes
     for module in comparison.modules:
-        one, other = old[module.path], new[module.path]
+        one, other = old[comparison.counterparts[module.path]], new[module.path]
         yield [
             module.path,
             module.kind,
@@ -75,10 +75,10 @@ def _modules(comparison: Comparison) -> Iterator[list[Any]]:
 
 def _growth(comparison: Comparison) -> tuple[Metric, ...]:
     """What each module's subtree has more than before; a new module has all of it more."""
-    old = comparison.before.nodes
+    old, was = comparison.before.nodes, comparison.counterparts
 
     def more(read: Callable[[Node], int]) -> Callable[[Node], Value]:
-        return lambda node: read(node) - (read(old[node.path]) if node.path in old else 0)
+        return lambda node: read(node) - (read(old[was[node.path]]) if node.path in was else 0)
 
     return (
         Metric("more_flops", "change in FLOPs", "count", "FLOPs of all phases, after minus before",

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from ..errors import CheckFailed, InputError
+from ..files import check_writable
 from ..store import load_profile
-
-if TYPE_CHECKING:
-    from ..analysis.compare import Comparison
 
 
 def diff(
@@ -30,19 +28,16 @@ def diff(
     from ..units import parse_share
 
     limits = parse_limits(fail_on or [])
+    if output is not None:
+        if output.suffix != ".html":
+            raise InputError(
+                f"-o {output} must end in .html; text and markdown are printed, so send them to a file with >."
+            )
+        check_writable(output)
     comparison = compare(load_profile(before), load_profile(after), parse_share(tolerance))
     print(comparison.render(format))
     if output is not None:
-        _write(comparison, output)
+        comparison.to_html(output)
     broken = violations(comparison, limits)
     if broken:
         raise CheckFailed(" ".join(broken))
-
-
-def _write(comparison: Comparison, path: Path) -> None:
-    if path.suffix != ".html":
-        raise InputError(f"-o {path} must end in .html; text and markdown are printed, so send them to a file with >.")
-    try:
-        comparison.to_html(path)
-    except OSError as problem:
-        raise InputError(f"{path} cannot be written: {problem.strerror or problem}.") from None

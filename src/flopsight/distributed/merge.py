@@ -9,6 +9,7 @@ from pathlib import Path
 
 from .. import store
 from ..errors import InputError, ProfileFileError
+from ..files import read_first_line, read_text
 from ..job import Job
 from ..rank_summary import without_times
 from ..tree import Node, Profile
@@ -111,14 +112,13 @@ def _profiles(summaries: Mapping[int, tuple[Source, str, Profile]]) -> dict[int,
 def _from_file(path: Path) -> Source:
     def first_line() -> str:
         try:
-            with path.open(encoding="utf-8") as file:
-                return file.readline()
+            return read_first_line(path)
         except (OSError, UnicodeDecodeError) as problem:
             raise ProfileFileError(f"{path} cannot be read: {problem}.") from None
 
     def text() -> str:
         try:
-            return path.read_text(encoding="utf-8")
+            return read_text(path)
         except (OSError, UnicodeDecodeError) as problem:
             raise ProfileFileError(f"{path} cannot be read: {problem}.") from None
 

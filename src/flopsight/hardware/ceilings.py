@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ..ceilings import Ceilings
+from ..files import write_text
 from .detect import Found, cpu_name
 from .named import ceilings_from
 
@@ -55,12 +56,8 @@ def _as_allowed(kept: Ceilings, found: Found) -> dict[str, float]:
 def remember(ceilings: Ceilings, threads: int = 0) -> Path:
     """Keep what was measured, for this machine, device and number of threads."""
     path = cache_file()
-    path.parent.mkdir(parents=True, exist_ok=True)
     pages = _pages() | {_key(ceilings.name, threads): asdict(ceilings)}
-    fresh = path.with_suffix(f".{os.getpid()}.tmp")
-    fresh.write_text(json.dumps(pages, indent=1), encoding="utf-8")
-    fresh.replace(path)  # a reader sees the old file or the new one, never half of it
-    return path
+    return write_text(path, json.dumps(pages, indent=1))
 
 
 def recall(name: str, threads: int = 0) -> Ceilings | None:

@@ -18,6 +18,8 @@ from .summary import title
 
 FORMATS = ("text", "markdown")
 MOST_LINES = 50
+OPEN_LINES = 10
+"""Changes of modules that a pull request shows at once; the others open with a click."""
 _INDEX = re.compile(r"(?<![^.])\d+(?![^.])")
 
 
@@ -40,11 +42,20 @@ def render(comparison: Comparison, format: str = "text", width: int | None = Non
     notes = [one_line(f"Times are not compared: {comparison.why_no_times}.")] if comparison.why_no_times else []
     if format == "markdown":
         head = f"### {escaped(one_line(title(comparison.after)))}"
-        listed = "\n".join(f"- {escaped(line)}" for line in lines)
-        blocks = [head, verdict, grid(figures), listed, "\n".join(map(escaped, notes))]
+        items = [f"- {escaped(line)}" for line in lines]
+        blocks = [head, verdict, grid(figures), "\n".join(items[:OPEN_LINES]), *_folded(items[OPEN_LINES:])]
+        blocks += ["\n".join(map(escaped, notes))]
         return "\n\n".join(block for block in blocks if block) + "\n"
     page: Page = [Lines(heads), Heading(verdict), Grid(tuple(figures)), Lines(tuple(lines)), Lines(tuple(notes))]
     return plain(page, width)
+
+
+def _folded(items: Sequence[str]) -> list[str]:
+    """Items of a list that the reader opens."""
+    if not items:
+        return []
+    number = f"{len(items)} smaller change{'' if len(items) == 1 else 's'}"
+    return [f"<details><summary>{number}</summary>", "\n".join(items), "</details>"]
 
 
 def _shown(change: Change) -> bool:
@@ -62,20 +73,46 @@ def _figures(changes: Sequence[Change]) -> list[Column]:
 
 
 def _module_lines(comparison: Comparison) -> list[str]:
-    """A line a change; the same change in the same place of several blocks is one line."""
-    found: dict[tuple[str, str, str], list[str]] = {}
-    for verb, path, what in (
-        *(("added", node.path, _said(node)) for node in comparison.added),
-        *(("removed", node.path, _said(node)) for node in comparison.removed),
-        *(("changed", module.path, _changed(module)) for module in comparison.modules),
+    """A line a change, the heaviest first; the same change in the same place of several blocks is one line."""
+    whole = _Whole(comparison)
+    found: dict[tuple[str, str, str], tuple[list[str], list[float]]] = {}
+    for verb, path, what, weight in (
+        *(("added", node.path, _said(node), whole.of_node(node)) for node in comparison.added),
+        *(("removed", node.path, _said(node), whole.of_node(node)) for node in comparison.removed),
+        *(("changed", module.path, _changed(module), whole.of_changes(module)) for module in comparison.modules),
     ):
-        found.setdefault((verb, _INDEX.sub("*", path), what), []).append(path or "the model itself")
+        paths, weights = found.setdefault((verb, _INDEX.sub("*", path), what), ([], []))
+        paths.append(path or "the model itself")
+        weights.append(weight)
     lines = []
-    for (verb, pattern, what), paths in found.items():
+    for (verb, pattern, what), (paths, _) in sorted(found.items(), key=lambda entry: -sum(entry[1][1])):
         where = paths[0] if len(paths) == 1 else f"{pattern} ({len(paths)} modules)"
         lines.append(f"{verb:<7} {where}: {what}")
     more = len(lines) - MOST_LINES
     return [*lines[:MOST_LINES], f"and {more} more changes"] if more > 0 else lines
+
+
+class _Whole:
+    """Weighs a change: the largest share that it has of the model's FLOPs, parameters or saved bytes."""
+
+    def __init__(self, comparison: Comparison) -> None:
+        roots = comparison.before.root, comparison.after.root
+        self._flops = max(1, *(root.total.total.flops for root in roots))
+        self._params = max(1, *(root.params for root in roots))
+        self._saved = max(1, *(root.activation_bytes for root in roots))
+
+    def of_node(self, node: Node) -> float:
+        """The weight of a module that is new or gone."""
+        return self._largest(node.total.total.flops, node.params, node.activation_bytes)
+
+    def of_changes(self, module: ModuleChange) -> float:
+        """The weight of what changed in a module itself."""
+        by = {change.name: (change.after or 0) - (change.before or 0) for change in module.changes}
+        work = sum(by.get(name, 0) for name in ("flops", "backward_flops", "recompute_flops"))
+        return self._largest(work, by.get("params", 0), by.get("activation_bytes", 0))
+
+    def _largest(self, flops: float, params: float, saved: float) -> float:
+        return max(abs(flops) / self._flops, abs(params) / self._params, abs(saved) / self._saved)
 
 
 def _said(node: Node) -> str:
