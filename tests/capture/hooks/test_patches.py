@@ -1,5 +1,8 @@
 """Our wrappers around a function, and a patch that the user puts over it: each sees every call once."""
 
+import gc
+from weakref import ref
+
 import pytest
 
 from flopsight.capture.hooks.patches import wrapped
@@ -83,3 +86,24 @@ def test_a_user_who_takes_the_patch_off_again_gets_torchs_own_function_back_in_t
 
     assert seen == ["last", "early"]
     assert owner.call is plain
+
+
+def test_wrappers_below_a_users_patch_are_freed_when_the_user_drops_the_patch(owner, seen):
+    class Watched:
+        """Stands for a model that a wrapper holds."""
+
+    plain, watched = owner.call, Watched()
+    freed = ref(watched)
+
+    def around(call, watched=watched):
+        return lambda: (seen.append(watched), call())[1]
+
+    with wrapped(owner, "call", around):
+        put_over(owner, seen)
+    owner.call = plain  # the user kept torch's own, and not what the patch had covered
+    del around, watched
+    with wrapped(owner, "call", noting("later", seen)):
+        pass
+    gc.collect()
+
+    assert freed() is None

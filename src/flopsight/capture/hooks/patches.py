@@ -5,9 +5,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import ModuleType
 from typing import Any
+from weakref import ref
 
 import torch
 from torch import nn
@@ -37,8 +38,10 @@ class _Layer:
     """A function of ours that another patch was put over, and which that patch still calls."""
 
     plain: Call
-    installed: Call
+    installed: ref[Call]
+    """Weak: it holds the wrappers, and they hold models; it is gone when the other patch is."""
     wrappers: tuple[_Wrapper, ...]
+    """Those of its wrappers that are still in use."""
 
 
 class _Patch(Shared[_Wrapper]):
@@ -65,6 +68,11 @@ class _Patch(Shared[_Wrapper]):
         found: Call = getattr(self._owner, self._name)
         if found is not self._installed:
             self._step_over(found)
+        self._buried = [
+            replace(layer, wrappers=tuple(wrapper for wrapper in layer.wrappers if wrapper in self.users))
+            for layer in self._buried
+            if layer.installed() is not None
+        ]
         call = self._composed()
         if call is not found:  # an assignment makes Python drop the attribute caches of every class below
             setattr(self._owner, self._name, call)
@@ -73,14 +81,14 @@ class _Patch(Shared[_Wrapper]):
 
     def _step_over(self, found: Call) -> None:
         """Take the function that is there now for the plain one, or go back to one of ours that it had covered."""
-        under = [number for number, layer in enumerate(self._buried) if layer.installed is found]
+        under = [number for number, layer in enumerate(self._buried) if layer.installed() is found]
         if under:
             layer = self._buried[under[0]]
             del self._buried[under[0] :]
-            self._plain, self._installed = layer.plain, layer.installed
+            self._plain, self._installed = layer.plain, found
             return
         if self._installed is not None:
-            self._buried.append(_Layer(self._plain, self._installed, tuple(self._inside)))
+            self._buried.append(_Layer(self._plain, ref(self._installed), tuple(self._inside)))
         self._plain, self._installed, self._inside = found, None, []
 
     @property
