@@ -5,8 +5,8 @@ python bench/gpu_dist.py [OUT]     # starts its own group; OUT is a folder for t
 
 from __future__ import annotations
 
-import gc
 import os
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -65,6 +65,7 @@ def memory(name: str, folder: Path) -> None:
     """Saved bytes and peak of one step, against the allocator."""
     torch.manual_seed(0)
     model, x = CASES[name](), torch.randn(BATCH, WIDTH, device="cuda", dtype=torch.bfloat16)
+    made = torch.cuda.memory_allocated()
     for _ in range(3):
         step(model, x)
     model.zero_grad(set_to_none=True)
@@ -78,6 +79,7 @@ def memory(name: str, folder: Path) -> None:
     truth = torch.cuda.max_memory_allocated()
     del output, loss
     model.zero_grad(set_to_none=True)
+    rest = torch.cuda.memory_allocated()
     begin = time.perf_counter()
     profile = flopsight.count(model, (x,), train=True, loss=lambda out: out.float().sum())
     took = time.perf_counter() - begin
@@ -85,13 +87,13 @@ def memory(name: str, folder: Path) -> None:
     ratio = profile.peak_bytes / truth
     print(f"{name}: peak {profile.peak_bytes / MB:,.0f} MB, allocator {truth / MB:,.0f} MB, ratio {ratio:.3f}")
     print(f"    saved {profile.activation_bytes / MB:,.1f} MB, allocator after forward +{kept / MB:,.1f} MB")
-    print(f"    before the step {before / MB:,.0f} MB; at the peak {kinds}; counted in {took:.2f} s")
+    print(
+        f"    made {made / MB:,.0f} MB, before the step {before / MB:,.0f} MB; at the peak {kinds}; counted in {took:.2f} s"
+    )
     whole = profile.whole
+    print(f"    after the step {rest / MB:,.0f} MB, after the count {torch.cuda.memory_allocated() / MB:,.0f} MB")
     print(f"    params {profile.params} whole {whole.params if whole else profile.part}; comm {profile.comm}")
     profile.save(folder / f"{name.split(',', maxsplit=1)[0].lower()}-{abs(hash(name)) % 1000}.json")
-    del model, x, profile
-    gc.collect()
-    torch.cuda.empty_cache()
 
 
 def traced(folder: Path) -> None:
@@ -132,24 +134,33 @@ def gathered() -> None:
     print(f"gather: {len(job.ranks)} of {job.size}, whole {job.whole.params} params")
 
 
-def main() -> None:
-    folder = Path(sys.argv[1] if len(sys.argv) > 1 else ".")
-    folder.mkdir(parents=True, exist_ok=True)
+def work(part: str, folder: Path) -> None:
+    """One part in a process of its own, so that no other part's memory is counted."""
     os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
     os.environ.setdefault("MASTER_PORT", "29533")
     distributed.init_process_group("nccl", rank=0, world_size=1, device_id=torch.device("cuda:0"))
-    print(f"torch {torch.__version__}, {torch.cuda.get_device_name()}, {LAYERS} x Linear({WIDTH}), batch {BATCH}, bf16")
-    for name in CASES:
-        try:
-            memory(name, folder)
-        except Exception as problem:
-            print(f"{name}: {type(problem).__name__}: {problem}")
-    for part in (lambda: traced(folder), gathered):
-        try:
-            part()
-        except Exception as problem:
-            print(f"{type(problem).__name__}: {problem}")
+    if part in CASES:
+        memory(part, folder)
+    else:
+        traced(folder)
+        gathered()
     distributed.destroy_process_group()
+
+
+def main() -> None:
+    folder = Path(sys.argv[1] if len(sys.argv) > 1 else ".")
+    folder.mkdir(parents=True, exist_ok=True)
+    if len(sys.argv) > 2:
+        work(sys.argv[2], folder)
+        return
+    print(f"torch {torch.__version__}, {torch.cuda.get_device_name()}, {LAYERS} x Linear({WIDTH}), batch {BATCH}, bf16")
+    for part in (*CASES, "trace"):
+        done = subprocess.run(
+            [sys.executable, __file__, str(folder), part], capture_output=True, text=True, timeout=120
+        )
+        print(done.stdout, end="", flush=True)
+        if done.returncode:
+            print(f"{part} failed: {done.stderr[-1500:]}")
 
 
 if __name__ == "__main__":
