@@ -30,6 +30,8 @@ _HOMES = {
     "profile": "measure",
     "count": "measure",
     "recording": "measure",
+    "sweep": "sweeping",
+    "generation": "decoding",
     "load": "store",
     "gather": "distributed.gather",
     "compare": "analysis.compare",

@@ -7,9 +7,11 @@ from flopsight.cli.app import app
 SURFACE = {
     "demo": ["--output"],
     "profile": [
-        "TARGET", "--input", "--train", "--optimizer", "--device", "--dtype", "--meta", "--strict", "--repeats", "--warmup", "--time-budget",
+        "TARGET", "--input", "--train", "--optimizer", "--device", "--dtype", "--meta", "--generate", "--cache", "--strict", "--repeats", "--warmup", "--time-budget",
         "--output", "--format", "--depth", "--top", "--full", "--width", "--sort", "--on",
     ],
+    "sweep": ["TARGET", "AXIS=VALUES...", "--input", "--train", "--meta", "--device", "--repeats", "--output"],
+    "targets": ["[WORD]"],
     "show": ["PROFILE...", "--format", "--depth", "--top", "--full", "--width", "--sort", "--on", "--output"],
     "advise": ["PROFILE", "--on"],
     "diff": ["BEFORE", "AFTER", "--fail-on", "--tolerance", "--format", "--output"],

@@ -32,7 +32,7 @@ FLOORS = (
     ("render",),
     ("parallel_figures",),
     ("counting",),
-    ("measure", "loop"),
+    ("measure", "decoding", "loop"),
     ("script", "doctor"),
     ("targets",),
     ("sweeping",),

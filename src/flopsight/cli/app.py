@@ -20,6 +20,8 @@ from .ops import ops
 from .profile import profile
 from .run import run as run_script
 from .show import show
+from .sweep import sweep
+from .targets import targets
 
 UsageProblem: type[Any] = typer.BadParameter.__mro__[2]
 """The base of what is raised for wrong usage; newer typers carry click inside themselves, so it has no public name."""
@@ -27,7 +29,6 @@ UsageProblem: type[Any] = typer.BadParameter.__mro__[2]
 app = typer.Typer(
     name="flopsight",
     help="Where a PyTorch model's parameters, MACs, FLOPs, bytes, activations and time go, module by module.",
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
@@ -36,6 +37,8 @@ WORDS_ARE_ANSWERED = {"allow_extra_args": True}
 
 for command in (demo, profile, show, advise, diff, check, merge, ops, device, doctor):
     app.command(context_settings=WORDS_ARE_ANSWERED if command is profile else None)(command)
+app.command()(sweep)
+app.command()(targets)
 # options after the script's name are the script's own
 app.command("run", context_settings={"allow_interspersed_args": False})(run_script)
 

@@ -8,15 +8,22 @@ from typing import Annotated
 import typer
 
 from ..render.formats import PRINTED, SUFFIXES
-from ..targets.loading import HELP
+from ..targets.address import HELP
+from .completion import complete_device, complete_format, complete_target
 
-TargetText = Annotated[str, typer.Argument(metavar="TARGET", help=HELP, show_default=False)]
+TargetText = Annotated[
+    str, typer.Argument(metavar="TARGET", help=HELP, show_default=False, autocompletion=complete_target)
+]
 Inputs = Annotated[
     list[str] | None,
     typer.Option(
         "-i", "--input", metavar="SHAPE", help="Inputs: 8x3x224x224, 1x128:int64 or input_ids=4x128:int64; several by comma.",
     ),
 ]  # fmt: skip
+Device = Annotated[
+    str | None,
+    typer.Option("--device", help="Where to run: cpu, cuda, cuda:1, mps.", autocompletion=complete_device),
+]
 Train = Annotated[bool, typer.Option("--train", help="A training step: forward, loss and backward, in training mode.")]
 Meta = Annotated[bool, typer.Option("--meta", help="Count without memory or kernels: the model is built on meta.")]
 ProfileFiles = Annotated[
@@ -27,7 +34,7 @@ ProfileFiles = Annotated[
 ]
 ProfileFile = Annotated[Path, typer.Argument(metavar="PROFILE", help="A profile saved as JSON.", show_default=False)]
 FORMAT_HELP = f"How to print: {', '.join(PRINTED)}."
-Format = Annotated[str, typer.Option("-f", "--format", help=FORMAT_HELP)]
+Format = Annotated[str, typer.Option("-f", "--format", help=FORMAT_HELP, autocompletion=complete_format)]
 Outputs = Annotated[
     list[Path] | None,
     typer.Option(

@@ -14,12 +14,14 @@ from ..targets.inputs import described, parse_dtype, parse_inputs
 from ..targets.loading import Target, find_target, load_target
 from ..targets.users import users_code
 from ..timings import TIME_BUDGET
+from ..tree import Profile
 from . import options
+from .generate import generate_tokens, present_generation
 from .progress import Progress
 from .views import prepare_view
 
 if TYPE_CHECKING:
-    from ..tree import Profile
+    from ..decoding import Generation
 
 
 def profile(
@@ -30,9 +32,18 @@ def profile(
     optimizer: Annotated[
         str | None, typer.Option("--optimizer", help="Step it too, with --train: adamw, sgd, any in torch.optim.")
     ] = None,
-    device: Annotated[str | None, typer.Option("--device", help="Where to run: cpu, cuda, cuda:1, mps.")] = None,
+    device: options.Device = None,
     dtype: Annotated[str | None, typer.Option("--dtype", help="What to run in: float32, bfloat16, float16.")] = None,
     meta: options.Meta = False,
+    generate: Annotated[
+        int | None,
+        typer.Option(
+            "--generate", metavar="N", help="Decode N tokens after the prompt; prefill and decode apart.", min=1
+        ),
+    ] = None,
+    cache: Annotated[
+        str, typer.Option("--cache", help="Keys and values of --generate: dynamic (grows) or static (full length).")
+    ] = "dynamic",
     strict: Annotated[bool, typer.Option("--strict", help="Fail (exit code 1) where an op is not counted.")] = False,
     repeats: Annotated[int, typer.Option("--repeats", help="Timed runs.", min=1)] = 10,
     warmup: Annotated[int, typer.Option("--warmup", help="Runs before the timed ones.", min=0)] = 3,
@@ -59,31 +70,43 @@ def profile(
         raise InputError("--meta runs on no device; leave out --device or --meta.")
     if meta and view.timeline:
         raise InputError("--meta runs nothing that takes time; leave it out for a timeline.")
+    if generate and train:
+        raise InputError("--generate decodes tokens, which is no training; leave out --train.")
+    if cache not in ("dynamic", "static"):
+        raise InputError(f"--cache is {cache!r}; it can be dynamic or static.")
     address = find_target(target)
     with Progress() as say:
         say(f"building {target}")
         loaded = load_target(
             address, specs, device=device, dtype=number, meta=meta, train=train, optimizer=optimizer is not None
         )
-        say(f"{'counting' if meta else 'profiling'} {target}")
         os.environ.setdefault("KINETO_LOG_LEVEL", "9")  # torch's tracer writes lines of its own on stderr
-        result = profile_target(
-            loaded,
-            train=train,
-            optimizer=optimizer,
-            meta=meta,
-            repeats=repeats,
-            warmup=warmup,
-            timeline=view.timeline,
-            time_budget=time_budget,
-            progress=lambda doing: say(f"{target}: {doing}", timed=doing != "counting"),
-        )
+        if generate is not None:
+            say(f"{target}: prompt and {generate} tokens", timed=not meta)
+            results: Profile | Generation = generate_tokens(loaded, generate, cache=cache, repeats=repeats)
+        else:
+            say(f"{'counting' if meta else 'profiling'} {target}")
+            results = profile_target(
+                loaded,
+                train=train,
+                optimizer=optimizer,
+                meta=meta,
+                repeats=repeats,
+                warmup=warmup,
+                timeline=view.timeline,
+                time_budget=time_budget,
+                progress=lambda doing: say(f"{target}: {doing}", timed=doing != "counting"),
+            )
     remark_on_inputs(loaded)
-    view.present(result)
+    if isinstance(results, Profile):
+        view.present(results)
+    else:
+        present_generation(results, view)
     if strict:
         from ..measure import checked
 
-        checked(result)
+        for result in [results] if isinstance(results, Profile) else [results.prefill, results.decode]:
+            checked(result)
 
 
 def _refuse_more_words(words: list[str]) -> None:

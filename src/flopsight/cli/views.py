@@ -39,6 +39,10 @@ class View:
         else:
             _out(self.printed.text(profile))
         sys.stdout.flush()
+        self.write_files(profile)
+
+    def write_files(self, profile: Profile | Job) -> None:
+        """Write the profile where files were named."""
         for path, drawing in self.files:
             write_text(path, drawing.text(profile))
             print(f"Saved {path}", file=sys.stderr)

@@ -13,7 +13,6 @@ from typing import Any, TextIO
 from ..analysis.budget import check as broken_budgets
 from ..analysis.budget import limits
 from ..analysis.phase_filter import only
-from ..distributed.gather import gather_if_many
 from ..errors import FlopsightError, InputError
 from ..files import check_writable, write_text
 from ..job import Job
@@ -65,6 +64,8 @@ class Report:
         try:
             profile = only(profile, self.phases)
             path = self._save(profile)
+            from ..distributed.gather import gather_if_many  # imports torch, which naming a script does not need
+
             job = gather_if_many(profile)
             if profile.world.rank == 0:
                 self._show(profile if job is None else job)
@@ -76,6 +77,8 @@ class Report:
 
     def excuse(self, problem: Exception) -> None:
         """Print why there is no profile."""
+        from ..distributed.gather import gather_if_many
+
         gather_if_many(problem)
         kind = "" if isinstance(problem, FlopsightError) else f"Profiling failed: {type(problem).__name__}: "
         self.say(f"{kind}{problem}")

@@ -15,13 +15,19 @@ from .changes import check_names, check_required, typed
 from .source_names import SourceFile
 
 
-def find_target(text: str) -> Address:
-    """A target taken apart and looked up as far as files alone can answer."""
+def find_target(text: str, *, complete: bool = True) -> Address:
+    """A target taken apart and looked up as far as files alone can answer; one that is not complete gets more changes."""
     address = parse_address(text)
-    CHECKS[address.kind](address)
+    if complete:
+        check_target(address)
     if find_spec("torch") is None:
         raise InputError("torch is not installed here, and a model needs it. Install it: pip install flopsight[torch]")
     return address
+
+
+def check_target(address: Address) -> None:
+    """Refuse what the files of the user and of installed libraries show to be wrong."""
+    CHECKS[address.kind](address)
 
 
 def _check_zoo(address: Address) -> None:

@@ -47,11 +47,28 @@ def load_target(
     sizes: Sizes | None = None,
 ) -> Target:
     """The model that a target names, on its device and in its dtype, with inputs that fit its forward."""
+    address = find_target(text) if isinstance(text, str) else text
+    blueprint = make_blueprint(address)
+    target, brought = build_target(
+        address, blueprint, device=device, dtype=dtype, meta=meta, train=train, optimizer=optimizer
+    )
+    return call_with(target, brought, blueprint, specs, sizes or Sizes())
+
+
+def build_target(
+    address: Address,
+    blueprint: Blueprint,
+    *,
+    device: str | None = None,
+    dtype: str | None = None,
+    meta: bool = False,
+    train: bool = False,
+    optimizer: bool = False,
+) -> tuple[Target, Call]:
+    """The model of a blueprint, and the inputs that it brought along."""
     import torch
 
-    address = find_target(text) if isinstance(text, str) else text
     _check_place(device, dtype)
-    blueprint = make_blueprint(address)
     if meta:
         with torch.device("meta"):
             built = blueprint.build()
@@ -61,7 +78,7 @@ def load_target(
     if device or dtype:
         with users_code(address.text):
             model = model.to(device=device, dtype=getattr(torch, dtype) if dtype else None)
-    return call_with(Target(address.text, model), brought, blueprint, specs, sizes or Sizes())
+    return Target(address.text, model), brought
 
 
 def call_with(target: Target, brought: Call, blueprint: Blueprint, specs: Sequence[Spec], sizes: Sizes) -> Target:

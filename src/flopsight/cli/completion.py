@@ -1,0 +1,46 @@
+"""What a shell offers after Tab: targets, formats and devices, without importing torch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from .. import zoo
+from ..targets import installed
+from ..targets.address import LIBRARIES
+from ..targets.presets import preset_names
+
+DEVICES = ("cpu", "cuda", "cuda:0", "cuda:1", "mps", "xpu")
+
+
+def complete_target(incomplete: str) -> list[str]:
+    """Kinds of targets, files, presets and what installed libraries offer."""
+    kind, colon, name = incomplete.partition(":")
+    if not colon:
+        files = [str(path) for path in Path().glob("*.py")] + [str(path) for path in Path().glob(f"{kind}*/*.py")]
+        return [text for text in [*(f"{library}:" for library in LIBRARIES), *files] if text.startswith(incomplete)]
+    return [f"{kind}:{one}" for one in _names(kind) if one.startswith(name)]
+
+
+def _names(kind: str) -> list[str]:
+    if kind == "zoo":
+        return zoo.names()
+    if kind == "hf":
+        types = installed.model_types() if installed.library_folder("transformers") else {}
+        return [*preset_names(), *types]
+    if kind in ("timm", "torchvision") and installed.library_folder(kind):
+        return list(installed.registered_models(kind))
+    if kind == "diffusers" and installed.library_folder(kind):
+        return list(installed.diffusers_models())
+    return []
+
+
+def complete_format(incomplete: str) -> list[str]:
+    """Formats that can be printed."""
+    from ..render.formats import FORMATS
+
+    return [name for name in FORMATS if name.startswith(incomplete)]
+
+
+def complete_device(incomplete: str) -> list[str]:
+    """Devices that torch may have."""
+    return [name for name in DEVICES if name.startswith(incomplete)]

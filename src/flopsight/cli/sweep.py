@@ -1,0 +1,66 @@
+"""`flopsight sweep`: one model at many sizes."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ..errors import InputError
+from ..targets.axes import EXAMPLE, changed_address, parse_axes, sized_inputs
+from ..targets.early_checks import check_target, find_target
+from . import options
+from .progress import Progress
+
+if TYPE_CHECKING:
+    from ..sweeping import Sweep
+
+SUFFIXES = (".csv", ".md", ".txt", ".svg")
+
+
+def sweep(
+    target: options.TargetText,
+    axes: Annotated[
+        list[str], typer.Argument(metavar="AXIS=VALUES...", help=f"What varies: {EXAMPLE}.", show_default=False)
+    ],
+    input: options.Inputs = None,
+    train: options.Train = False,
+    meta: options.Meta = False,
+    device: options.Device = None,
+    repeats: Annotated[int, typer.Option("--repeats", help="Timed runs of each point.", min=1)] = 5,
+    output: Annotated[
+        list[Path] | None,
+        typer.Option("-o", "--output", metavar="FILE", help="Write it too: .csv, .md, .txt, or .svg for a plot."),
+    ] = None,
+) -> None:
+    """Count or time a model at every combination of sizes, and show how its cost grows."""
+    parsed = parse_axes(axes)
+    for path in output or ():
+        if path.suffix not in SUFFIXES:
+            raise InputError(f"The suffix of -o {path} says no format of a sweep; it can be {', '.join(SUFFIXES)}.")
+    if meta and device:
+        raise InputError("--meta runs on no device; leave out --device or --meta.")
+    first = {name: values[0] for name, values in parsed.items()}
+    sized_inputs(input or [], first)
+    check_target(changed_address(find_target(target, complete=False), first))
+    result = _swept(target, parsed, inputs=input or [], train=train, meta=meta, device=device, repeats=repeats)
+    print(result)
+    for path in output or ():
+        print(f"Saved {result.save(path)}", file=sys.stderr)
+
+
+def _swept(target: str, axes: dict[str, tuple[Any, ...]], *, meta: bool, repeats: int, **options: Any) -> Sweep:
+    with Progress() as say:
+        say(f"{target}: starting")
+        from ..sweeping import sweep as run
+
+        timing: dict[str, Any] = {} if meta else {"repeats": repeats}
+
+        def told(done: int, points: int, left: float | None) -> None:
+            bar = "#" * round(20 * done / points)
+            rest = f", {left:.0f} s left" if left is not None else ""
+            say(f"[{bar:<20}] point {done + 1} of {points}{rest}", timed=not meta)
+
+        return run(target, axes, meta=meta, progress=told, **options, **timing)

@@ -1,0 +1,214 @@
+"""generation(): a decoder's prefill and its decoding of new tokens, counted and timed apart."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import torch
+from torch import nn
+
+from . import units
+from .capture.model.run import Run
+from .capture.model.tensors import tensors_in
+from .capture.time.clock import clock_for
+from .capture.twin.meta_copy import on_meta
+from .counting import Options, Recording, kept
+from .errors import InputError, whole_number
+from .timings import Stat
+from .tree import Profile
+
+CACHES = ("dynamic", "static")
+
+
+@dataclass(frozen=True)
+class Generation:
+    """What a prompt and the tokens after it cost, apart."""
+
+    prefill: Profile
+    """The prompt, in one forward."""
+    decode: Profile
+    """All new tokens together, one forward each."""
+    batch: int
+    prompt: int
+    """Tokens in each prompt."""
+    new_tokens: int
+    """Tokens decoded after each prompt."""
+    cache: str
+    prompt_cache_bytes: int
+    """Keys and values kept after the prompt; a static cache is allocated for all tokens at once."""
+    cache_bytes: int
+    """Keys and values kept after the last token."""
+    prefill_time: Stat | None = None
+    decode_time: Stat | None = None
+    """Seconds of all new tokens together."""
+
+    @property
+    def macs_per_token(self) -> float:
+        """MACs of decoding one token of one sequence, the mean over the new tokens."""
+        return self.decode.macs / (self.new_tokens * self.batch)
+
+    @property
+    def flops_per_token(self) -> float:
+        """FLOPs of decoding one token of one sequence, the mean over the new tokens."""
+        return self.decode.flops / (self.new_tokens * self.batch)
+
+    @property
+    def cache_bytes_per_token(self) -> float:
+        """Bytes of keys and values that one more token of one sequence keeps."""
+        held = self.prompt + self.new_tokens
+        grown = self.cache_bytes / held if self.cache == "static" else (
+            (self.cache_bytes - self.prompt_cache_bytes) / self.new_tokens
+        )  # fmt: skip
+        return grown / self.batch
+
+    @property
+    def decode_tokens_per_second(self) -> float | None:
+        """New tokens of all sequences per second."""
+        return self.batch * self.new_tokens / self.decode_time.median if self.decode_time else None
+
+    @property
+    def prefill_tokens_per_second(self) -> float | None:
+        """Tokens of all prompts per second."""
+        return self.batch * self.prompt / self.prefill_time.median if self.prefill_time else None
+
+    def __str__(self) -> str:
+        """Prefill and decode side by side."""
+        return draw_generation(self)
+
+
+def generation(
+    model: nn.Module,
+    input_ids: torch.Tensor,
+    new_tokens: int,
+    *,
+    cache: str = "dynamic",
+    repeats: int = 3,
+    latency: bool = True,
+) -> Generation:
+    """Count, and time where the model is not on meta, the prompt and the decoding of tokens after it.
+
+    `model` is a decoder of transformers, `input_ids` the prompts, all of one length. `new_tokens` are decoded one by one
+    with a `cache` that grows ("dynamic") or has its full length from the beginning ("static"). The tokens themselves are
+    arbitrary: what they cost does not depend on them. `repeats` whole generations are timed unless `latency` is false.
+    """
+    whole_number("new_tokens", new_tokens, 1)
+    whole_number("repeats", repeats, 1)
+    if cache not in CACHES:
+        raise InputError(f"cache must be {' or '.join(map(repr, CACHES))}, not {cache!r}.")
+    _check_decoder(model)
+    loop = _Loop(model, input_ids, new_tokens, cache)
+    run = Run(model, (), {"input_ids": input_ids})
+    with torch.no_grad(), kept(run):
+        kv = loop.new_cache()
+        prefill = _counted(run, lambda: loop.prefill(kv))
+        after_prompt = cache_bytes(kv)
+        step = Run(model, (), {"input_ids": loop.token})
+        decode = replace(_counted(step, lambda: loop.decode(kv)), tokens=input_ids.shape[0] * new_tokens)
+        after_all = cache_bytes(kv)
+        times = loop.timed(repeats) if latency and run.device.type != "meta" else (None, None)
+    batch, prompt = input_ids.shape
+    return Generation(prefill, decode, batch, prompt, new_tokens, cache, after_prompt, after_all, *times)
+
+
+def _check_decoder(model: Any) -> None:
+    can_generate = getattr(model, "can_generate", lambda: False)()
+    takes = inspect.signature(model.forward).parameters
+    if not can_generate or "past_key_values" not in takes or model.config.is_encoder_decoder:
+        raise InputError(
+            f"{type(model).__name__} cannot generate token by token: that needs a decoder of transformers, whose forward "
+            f"takes past_key_values."
+        )
+
+
+class _Loop:
+    """One generation: the prompt, then one forward for each new token."""
+
+    def __init__(self, model: nn.Module, input_ids: torch.Tensor, new_tokens: int, cache: str) -> None:
+        self._model, self._prompt, self._new_tokens, self._cache = model, input_ids, new_tokens, cache
+        token = torch.ones((input_ids.shape[0], 1), dtype=torch.int64, device="cpu")
+        self.token: torch.Tensor = on_meta(token) if input_ids.is_meta else token.to(input_ids.device)
+
+    def new_cache(self) -> Any:
+        """An empty cache of keys and values."""
+        import transformers
+
+        if self._cache == "dynamic":
+            return transformers.DynamicCache(config=self._model.config)
+        length = self._prompt.shape[1] + self._new_tokens
+        return transformers.StaticCache(config=self._model.config, max_cache_len=length)
+
+    def prefill(self, cache: Any) -> None:
+        """One forward over the prompt; only the last position's logits are needed."""
+        last = {"logits_to_keep": 1} if "logits_to_keep" in inspect.signature(self._model.forward).parameters else {}
+        self._model(input_ids=self._prompt, past_key_values=cache, use_cache=True, **last)
+
+    def decode(self, cache: Any) -> None:
+        """One forward for each new token."""
+        for _ in range(self._new_tokens):
+            self._model(input_ids=self.token, past_key_values=cache, use_cache=True)
+
+    def timed(self, repeats: int) -> tuple[Stat, Stat]:
+        """Seconds of prefill and decode, after the counted run has warmed the model up."""
+        clock = clock_for(self._prompt.device)
+        prefills, decodes = [], []
+        for _ in range(repeats):
+            cache = self.new_cache()
+            prefills.append(_seconds(clock, partial(self.prefill, cache)))
+            decodes.append(_seconds(clock, partial(self.decode, cache)))
+        return Stat(tuple(prefills)), Stat(tuple(decodes))
+
+
+def _seconds(clock: Any, work: Callable[[], None]) -> float:
+    clock.wait()
+    begun = clock.now()
+    work()
+    clock.wait()
+    return float(clock.now() - begun)
+
+
+def _counted(run: Run, work: Callable[[], None]) -> Profile:
+    target = "meta" if run.device.type == "meta" else None
+    with Recording(run.model, Options(run=run, memory=True, target=target)) as recording:
+        work()
+    return recording.profile
+
+
+def cache_bytes(cache: Any) -> int:
+    """Bytes of the keys, values and states that a cache holds."""
+    layers = getattr(cache, "layers", None) or [cache]
+    found = {id(tensor): tensor for layer in layers for tensor in tensors_in(list(vars(layer).values()))}
+    return sum(tensor.numel() * tensor.element_size() for tensor in found.values() if tensor.is_floating_point())
+
+
+def draw_generation(made: Generation) -> str:
+    """Prefill and decode side by side, then the cache."""
+    per_token = made.new_tokens * made.batch
+    rows = [
+        ("", "prefill", "decode", "per new token"),
+        ("tokens", units.count(made.prompt * made.batch), units.count(per_token), "1"),
+        ("MACs", *_side_by_side(made.prefill.macs, made.decode.macs, per_token, units.si)),
+        ("FLOPs", *_side_by_side(made.prefill.flops, made.decode.flops, per_token, units.si)),
+        ("bytes moved", *_side_by_side(made.prefill.forward.bytes, made.decode.forward.bytes, per_token, units.size)),
+        ("KV cache", units.size(made.prompt_cache_bytes), units.size(made.cache_bytes), units.size(made.cache_bytes_per_token)),
+    ]  # fmt: skip
+    if made.prefill.peak_bytes is not None and made.decode.peak_bytes is not None:
+        rows.append(("peak memory", units.size(made.prefill.peak_bytes), units.size(made.decode.peak_bytes), ""))
+    if made.prefill_time is not None and made.decode_time is not None:
+        spent = _side_by_side(made.prefill_time.median, made.decode_time.median, made.new_tokens, units.seconds)
+        fast, slow = made.prefill_tokens_per_second or 0.0, made.decode_tokens_per_second or 0.0
+        rows += [("time", *spent), ("tokens/s", f"{fast:,.1f}", f"{slow:,.1f}", "")]
+    widths = [max(len(row[place]) for row in rows) for place in range(4)]
+    lines = [
+        "  ".join(cell.rjust(width) if place else cell.ljust(width) for place, (cell, width) in enumerate(zip(row, widths, strict=True))).rstrip()
+        for row in rows
+    ]  # fmt: skip
+    said = f"{made.batch} x {made.prompt:,} tokens of prompt, {made.new_tokens:,} new, {made.cache} cache"
+    return "\n".join([said, "", *lines])
+
+
+def _side_by_side(prefill: float, decode: float, tokens: int, write: Callable[[float], str]) -> tuple[str, str, str]:
+    return write(prefill), write(decode), write(decode / tokens)

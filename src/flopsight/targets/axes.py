@@ -1,0 +1,80 @@
+"""The axes of a sweep: `batch=1,8` as values, and what a point's values change in a target and its inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from ..errors import InputError
+from ..units import parse_count
+from .address import Address
+from .changes import literal, split_outside_brackets
+from .inputs import Spec, TensorSpec, parse_dtype, parse_inputs
+
+BATCH, SEQ, DTYPE = "batch", "seq", "dtype"
+LAYERS = "layers"
+EXAMPLE = "batch=1,8,64 seq=2k,8k dtype=bf16 num_hidden_layers=2,4"
+
+
+def parse_axes(words: Sequence[str]) -> dict[str, tuple[Any, ...]]:
+    """The axes that the words of a command line describe."""
+    axes: dict[str, tuple[Any, ...]] = {}
+    for word in words:
+        name, equals, values = word.partition("=")
+        texts = [text.strip() for text in split_outside_brackets(values)]
+        if not equals or not name or not all(texts):
+            raise InputError(f"{word!r} is no axis. Axes look like {EXAMPLE}.")
+        if name in axes:
+            raise InputError(f"The axis {name} is given twice.")
+        axes[name] = tuple(_axis_value(name, text) for text in texts)
+    if not axes:
+        raise InputError(f"A sweep needs an axis. Axes look like {EXAMPLE}.")
+    return axes
+
+
+def _axis_value(name: str, text: str) -> Any:
+    if name == DTYPE:
+        return parse_dtype(text)
+    try:
+        number = parse_count(text)
+    except InputError:
+        if name in (BATCH, SEQ):
+            raise
+        return literal(text)
+    if name in (BATCH, SEQ) and number < 1:
+        raise InputError(f"{name} must be 1 or more, not {text}.")
+    return number
+
+
+def changed_address(address: Address, values: Mapping[str, Any]) -> Address:
+    """The target with the values of a point that are no sizes of inputs as further changes."""
+    more = {name: str(value) for name, value in values.items() if name not in (BATCH, SEQ, DTYPE)}
+    if address.kind == "hf" and LAYERS in more:
+        more["num_hidden_layers"] = more.pop(LAYERS)
+    return replace(address, changes={**address.changes, **more})
+
+
+def sized_inputs(texts: Sequence[str], values: Mapping[str, Any]) -> list[Spec]:
+    """The inputs of a point: axes in braces get their values; without braces, `batch` and `seq` replace the first sizes."""
+    filled = list(texts)
+    for name, value in values.items():
+        filled = [text.replace(f"{{{name}}}", str(value)) for text in filled]
+    left = [text for text in filled if "{" in text]
+    if left:
+        raise InputError(f"{left[0]!r} names no axis of this sweep in its braces; there are {', '.join(values)}.")
+    in_braces = {name for name in values for text in texts if f"{{{name}}}" in text}
+    return [
+        _resized(spec, None if BATCH in in_braces else values.get(BATCH), None if SEQ in in_braces else values.get(SEQ))
+        for spec in parse_inputs(filled)
+    ]
+
+
+def _resized(spec: Spec, batch: int | None, seq: int | None) -> Spec:
+    if not isinstance(spec, TensorSpec) or not spec.shape:
+        return spec
+    first = spec.shape[0] if batch is None else batch
+    rest = spec.shape[1:]
+    if seq is not None and rest:
+        rest = (seq, *rest[1:])
+    return replace(spec, shape=(first, *rest))

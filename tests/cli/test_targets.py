@@ -1,0 +1,57 @@
+"""What can be profiled here, and what the shell completes."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from flopsight import cli
+from flopsight.cli.completion import complete_device, complete_format, complete_target
+
+
+def test_the_overview_has_every_kind(capsys):
+    assert cli.main(["targets"]) == 0
+    out = capsys.readouterr().out
+
+    for words in ("zoo:resnet18", "hf:llama-3.1-405b", "timm:NAME", "torchvision:NAME", "diffusers:NAME"):
+        assert words in out
+
+
+def test_a_word_lists_what_has_it_in_its_name(capsys):
+    assert cli.main(["targets", "llama-3"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+
+    assert [line.split()[0] for line in lines[:3]] == ["hf:llama-3.1-405b", "hf:llama-3.1-70b", "hf:llama-3.1-8b"]
+    assert "406 G parameters, meta-llama/Llama-3.1-405B" in lines[0]
+
+
+def test_a_word_that_nothing_has_is_said(capsys):
+    assert cli.main(["targets", "zzzzzz"]) == 2
+    assert "Nothing here has 'zzzzzz' in its name." in capsys.readouterr().err
+
+
+def test_targets_presets_formats_and_devices_are_completed(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "net.py").touch()
+
+    assert complete_target("ne") == ["net.py"]
+    assert complete_target("tim") == ["timm:"]
+    assert complete_target("zoo:res") == ["zoo:resnet18", "zoo:resnet50"]
+    assert "hf:gpt2-xl" in complete_target("hf:gpt2")
+    assert "table" in complete_format("ta")
+    assert complete_device("cu") == ["cuda", "cuda:0", "cuda:1"]
+
+
+@pytest.mark.parametrize(
+    ("line", "word", "offered"), [("flopsight swe", 1, "sweep"), ("flopsight profile zoo:gp", 2, "zoo:gpt2")]
+)
+def test_bash_is_answered_without_torch(line, word, offered):
+    asked = {**os.environ, "_FLOPSIGHT_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(word)}
+
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "flopsight"], env=asked, capture_output=True, text=True
+    )
+
+    assert done.stdout.split() == [offered]
+    assert "| torch\n" not in done.stderr

@@ -1,0 +1,159 @@
+"""A model at many sizes: points by arithmetic, models built once, errors that leave the other points alone."""
+
+import pytest
+import torch
+from torch import nn
+
+import flopsight
+from flopsight import cli
+from flopsight.errors import InputError
+
+NET = """
+import torch
+from torch import nn
+
+BUILT = []
+
+class Net(nn.Module):
+    def __init__(self, width: int, depth: int = 1):
+        super().__init__()
+        BUILT.append(width)
+        self.layers = nn.Sequential(*[nn.Linear(width, width, bias=False) for _ in range(depth)])
+
+    def forward(self, x):
+        return self.layers(x)
+"""
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    import sys
+
+    (tmp_path / "swept.py").write_text(NET)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    yield tmp_path
+    for name in [name for name in sys.modules if name == "swept" or name.startswith("_flopsight_target_swept")]:
+        del sys.modules[name]
+
+
+def test_every_combination_is_counted(here):
+    s = flopsight.sweep("swept.py:Net", {"width": [8, 16], "batch": [1, 3]}, inputs="{batch}x{width}")
+
+    assert [(row["width"], row["batch"], row["macs"]) for row in s.rows] == [
+        (8, 1, 64), (8, 3, 3 * 64), (16, 1, 256), (16, 3, 3 * 256),
+    ]  # fmt: skip
+
+
+def test_batch_and_seq_replace_the_first_sizes_of_an_input(here):
+    s = flopsight.sweep("swept.py:Net:width=8", {"batch": [2], "seq": [5]}, inputs="1x1x8")
+
+    assert s.rows[0]["macs"] == 2 * 5 * 8 * 8
+
+
+def test_a_model_is_built_once_for_points_that_differ_in_their_inputs(here):
+    import sys
+
+    flopsight.sweep("swept:Net", {"width": [8, 16], "batch": [1, 2, 3]}, inputs="{batch}x{width}")
+
+    assert sys.modules["swept"].BUILT == [8, 16]
+
+
+def test_training_is_counted_with_what_it_saves(here):
+    s = flopsight.sweep("swept.py:Net:width=8", {"batch": [4, 8]}, inputs="4x8", train=True)
+
+    # gradients of the one weight; the input needs none
+    assert [row["backward_flops"] for row in s.rows] == [2 * 4 * 8 * 8 + row for row in (0, 2 * 4 * 8 * 8)]
+    assert all(row["activation_bytes"] is not None and row["peak_bytes"] for row in s.rows)
+
+
+def test_a_dtype_is_an_axis(here):
+    s = flopsight.sweep("swept.py:Net:width=8", {"dtype": ["float32", "bf16"]}, inputs="4x8")
+
+    assert [point.profile.root.param_bytes for point in s.points] == [8 * 8 * 4, 8 * 8 * 2]
+
+
+def test_real_models_are_timed(here):
+    s = flopsight.sweep("swept.py:Net:width=8", {"batch": [1, 2]}, inputs="1x8", meta=False, repeats=1, warmup=0)
+
+    assert all(row["latency"] > 0 for row in s.rows)
+
+
+def test_a_function_is_called_with_the_values():
+    s = flopsight.sweep(
+        lambda width, batch: (nn.Linear(width, 2, bias=False), torch.ones(batch, width)),
+        {"width": [4, 8], "batch": [3]},
+    )
+
+    assert [row["macs"] for row in s.rows] == [3 * 4 * 2, 3 * 8 * 2]
+
+
+def test_a_point_that_fails_says_why_and_the_others_stay():
+    s = flopsight.sweep(lambda side: (nn.Linear(8, 8), torch.ones(1, side)), {"side": [8, 9]})
+
+    assert s.rows[0]["macs"] == 64
+    assert "shapes cannot be multiplied" in s.rows[1]["error"]
+    assert "shapes cannot be multiplied" in str(s)
+
+
+def test_where_every_point_fails_the_first_error_is_raised():
+    with pytest.raises(Exception, match="shapes cannot be multiplied"):
+        flopsight.sweep(lambda side: (nn.Linear(8, 8), torch.ones(1, side)), {"side": [9]})
+
+
+def test_the_growth_along_an_axis_is_that_of_the_arithmetic(here):
+    s = flopsight.sweep("swept.py:Net", {"width": [8, 16, 32], "batch": [4]}, inputs="{batch}x{width}")
+
+    growth = s.growth("width")["layers.*"]
+    assert growth.exact
+    assert growth.quadratic == pytest.approx(2 * 4 * 32 * 32)
+    assert growth.linear == pytest.approx(0, abs=1)
+    with pytest.raises(InputError, match="no axis 'depth'; it has width, batch"):
+        s.growth("depth")
+
+
+def test_progress_says_the_points_and_the_time_left(here):
+    told = []
+
+    flopsight.sweep("swept.py:Net:width=8", {"batch": [1, 2]}, inputs="1x8", progress=lambda *said: told.append(said))
+
+    assert [(done, points) for done, points, _ in told] == [(0, 2), (1, 2)]
+    assert told[0][2] is None
+    assert told[1][2] > 0
+
+
+# --- the command
+
+
+def test_the_command_prints_the_points_and_writes_files(here, capsys):
+    code = cli.main(
+        ["sweep", "swept.py:Net", "width=8,16,1k", "batch=2", "-i", "{batch}x{width}", "--meta", *sum((["-o", f"s.{kind}"] for kind in ("csv", "svg", "md", "txt")), [])]
+    )  # fmt: skip
+    out = capsys.readouterr().out
+
+    assert code == 0
+    assert "1,024" in out
+    assert "quadratic" in out
+    assert (here / "s.csv").read_text().splitlines()[1].startswith(f"8,2,64,{2 * 64}")
+    assert (here / "s.svg").read_text().startswith("<svg")
+    assert (here / "s.md").read_text().startswith("| width | batch |")
+    assert (here / "s.txt").read_text() == out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["swept.py:Net", "width"], "'width' is no axis. Axes look like batch=1,8,64"),
+        (["swept.py:Net", "width=1,,2"], "'width=1,,2' is no axis"),
+        (["swept.py:Net", "batch=a"], "'a' is not a whole number"),
+        (["swept.py:Net", "batch=0"], "batch must be 1 or more"),
+        (["swept.py:Net", "batch=1", "batch=2"], "The axis batch is given twice."),
+        (["swept.py:Net", "widht=1"], "swept.py:Net has no argument 'widht'. Did you mean 'width'?"),
+        (["swept.py:Net", "width=1", "-i", "{side}x8"], "'{side}x8' names no axis of this sweep in its braces; there are width."),
+        (["swept.py:Net", "width=1", "-o", "x.xls"], "it can be .csv, .md, .txt, .svg"),
+        (["swept.py:Net", "dtype=bf61"], "There is no dtype 'bf61'"),
+    ],
+)  # fmt: skip
+def test_a_mistake_is_one_sentence(here, capsys, words, said):
+    assert cli.main(["sweep", *words]) == 2
+    assert said in capsys.readouterr().err
