@@ -7,7 +7,7 @@ LANES := $(notdir $(patsubst %/requirements.txt,%,$(wildcard tests/lanes/*/requi
 BENCHES := $(filter-out bench/gpu% bench/turns.py bench/page.py,$(wildcard bench/*.py))
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test lanes lint bench accuracy report clean
+.PHONY: demo test lanes torch-matrix lint bench accuracy report clean
 .SECONDARY:
 
 demo: $(READY)  ## profile an embedded model and show it
@@ -26,6 +26,9 @@ lanes:  ## tests beside other packages, each lane in an environment of its own (
 
 lane-%: .venvs/%/.ready
 	.venvs/$*/bin/python -m pytest tests/lanes/$*
+
+torch-matrix: $(READY)  ## the tests on every release of torch, and docs/torch-versions.md anew
+	$(BIN)/python tests/lanes/releases/matrix.py
 
 bench: $(READY)
 	set -e; for script in $(BENCHES); do echo "== $$script"; $(BIN)/python $$script; done

@@ -7,15 +7,6 @@ import torch
 TORCH = tuple(int(number) for number in re.findall(r"\d+", torch.__version__)[:2])
 
 BROUGHT = {
-    (2, 7): """
-        aten._cudnn_attention_forward aten._dyn_quant_matmul_4bit aten._dyn_quant_pack_4bit_weight aten._scaled_grouped_mm
-    """,
-    (2, 8): """
-        aten._fused_rms_norm aten._grouped_mm aten._weight_int4pack_mm_with_scales_and_zeros onednn.qconv_pointwise
-    """,
-    (2, 9): """
-        aten._cudnn_attention_backward aten._fused_rms_norm_backward aten.hash_tensor aten.sym_is_contiguous
-    """,
     (2, 10): "aten._scaled_mm_v2 aten._scaled_grouped_mm_v2 _c10d_functional.reduce_scatter_tensor_out",
     (2, 11): """
         aten._foreach_powsum aten.linalg__powsum aten.miopen_ctc_loss aten._use_miopen_ctc_loss
