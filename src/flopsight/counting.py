@@ -325,7 +325,7 @@ def _given_shapes(run: Run) -> list[str]:
         finally:
             buffers.put_back()
     for module in lazy:
-        if isinstance(module, nn.modules.batchnorm._NormBase):
+        if isinstance(module, internals.NormBase):
             module.reset_running_stats()  # which it did not have before this batch
     return [name for name, module in run.model.named_modules() if module in lazy]
 

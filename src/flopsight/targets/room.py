@@ -78,7 +78,8 @@ def _check_room(shown: str, params: int, weights: int, device: str | None, copie
 def _allocating_at_most(limit: int) -> Iterator[None]:
     """Raise TooLarge as soon as tensors made inside take more than the limit together."""
     import torch
-    from torch.utils._python_dispatch import TorchDispatchMode
+
+    from ..capture.hooks.internals import TorchDispatchMode
 
     class Watch(TorchDispatchMode):
         made = 0

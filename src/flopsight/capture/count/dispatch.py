@@ -9,13 +9,13 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from ...caveats import Note
 from ...op_kinds import MADE_OF_OPS
 from ...records import BACKWARD, FORWARD, OPTIMIZER, RECOMPUTE
 from ..hooks import internals
 from ..hooks.garbage import rarer_collections
+from ..hooks.internals import TorchDispatchMode
 from ..hooks.optimizer_steps import optimizer_steps
 from ..hooks.patches import Call, eager, module_calls, wrapped
 from ..hooks.signals import handlers_apart

@@ -34,9 +34,11 @@ class Body(TorchFunctionMode):
         """The custom op that is running inside this one: what leaves torch there is its business."""
         self._given = {internals.storage_key(tensor) for tensor in _stored((args, kwargs))}
         self._written: set[int] = set()
-        names = [argument.name for argument in func._schema.arguments]
+        names = [argument.name for argument in internals.schema(func).arguments]
         values = dict(zip(names, args, strict=False)) | kwargs
-        writes = [a.name for a in func._schema.arguments if a.alias_info is not None and a.alias_info.is_write]
+        writes = [
+            a.name for a in internals.schema(func).arguments if a.alias_info is not None and a.alias_info.is_write
+        ]
         self._to_write = {internals.storage_key(t) for name in writes for t in _stored(values.get(name))}
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

@@ -74,7 +74,7 @@ class Saved:
 
     def _leave_out(self, tensor: torch.Tensor) -> None:
         storage = tensor.untyped_storage()
-        key = storage._cdata
+        key = internals.storage_number(storage)
         if key not in self._seen:
             self._seen[key] = weakref.ref(storage, partial(self._forget, key))
 
@@ -91,7 +91,7 @@ class Saved:
 
     def _note(self, tensor: torch.Tensor, site: Site) -> None:
         storage = tensor.untyped_storage()
-        key = storage._cdata
+        key = internals.storage_number(storage)
         if key in self._seen:
             return
         size = storage.nbytes()
@@ -199,7 +199,7 @@ class Saved:
 
 def _is_parameter(tensor: torch.Tensor) -> bool:
     """Whether a tensor is a parameter or a view of one."""
-    return isinstance(tensor, nn.Parameter) or isinstance(tensor._base, nn.Parameter)
+    return isinstance(tensor, nn.Parameter) or isinstance(internals.viewed(tensor), nn.Parameter)
 
 
 def _same(tensor: torch.Tensor) -> torch.Tensor:
@@ -295,7 +295,7 @@ class Live:
 
     def resized(self, storage: torch.UntypedStorage, gatherer: Site | None) -> None:
         """A storage was given memory, or gave it back, without an op; `gatherer` is the row whose weights come into it."""
-        known = self._alive.get(storage._cdata)
+        known = self._alive.get(internals.storage_number(storage))
         if known is None:
             birth = self._bear_storage(storage, gatherer) if gatherer is not None else None
             if birth is not None:
@@ -319,7 +319,7 @@ class Live:
         return self._bear_storage(tensor.untyped_storage(), site)
 
     def _bear_storage(self, storage: torch.UntypedStorage, site: Site | None) -> int | None:
-        key = storage._cdata
+        key = internals.storage_number(storage)
         if key in self._alive:
             return None
         size = storage.nbytes()

@@ -22,7 +22,7 @@ class OpInfo:
     __slots__ = ("allocates", "calls", "defaults", "exchanges", "expand", "facts", "kind", "name", "names", "overload")
 
     def __init__(self, func: Any) -> None:
-        schema = func._schema
+        schema = internals.schema(func)
         self.name = schema.name.replace("::", ".")
         self.overload = schema.overload_name or "default"
         arguments = [argument for argument in schema.arguments if not argument.is_out]
@@ -107,7 +107,7 @@ def _ragged_products(args: Mapping[str, Any]) -> dict[str, Any]:
     left, right = args["self"], args["other"] if "other" in args else args["mat2"]
     if not all(side.is_nested and side.layout is torch.strided for side in (left, right)):
         return {}
-    return {"products": int((left._nested_tensor_size().prod(1) * right._nested_tensor_size()[:, -1]).sum())}
+    return {"products": int((internals.nested_sizes(left).prod(1) * internals.nested_sizes(right)[:, -1]).sum())}
 
 
 def _sequence_lengths(args: Mapping[str, Any]) -> dict[str, Any]:

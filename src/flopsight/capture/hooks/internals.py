@@ -6,6 +6,7 @@ import gc
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from operator import attrgetter
 from types import MethodType
 from typing import Any, TypeVar
 
@@ -26,10 +27,18 @@ from torch.utils._python_dispatch import (
 from .release import TORCH
 from .shared import Shared
 
-__all__ = ["DeviceType", "FakeTensor"]
+__all__ = ["DeviceType", "FakeTensor", "TorchDispatchMode"]
 
 Value = TypeVar("Value")
 
+NormBase = torch.nn.modules.batchnorm._NormBase
+"""What batch norms and instance norms have in common: running statistics."""
+schema: Callable[[Any], Any] = attrgetter("_schema")
+"""The arguments and results of an op."""
+storage_number: Callable[[torch.UntypedStorage], int] = attrgetter("_cdata")
+"""What two storages share exactly when they are the same memory, on meta too."""
+viewed: Callable[[torch.Tensor], torch.Tensor | None] = attrgetter("_base")
+"""The tensor that a view is a view of."""
 graph_task: Callable[[], int] = torch._C._current_graph_task_id
 """The running backward's number, -1 outside backward."""
 sequence_number: Callable[[], int] = torch._C._autograd._get_sequence_nr
@@ -160,6 +169,22 @@ def storage_key(tensor: torch.Tensor) -> int:
     """What two tensors share exactly when they share memory, on meta too."""
     key: int = tensor.untyped_storage()._cdata
     return key
+
+
+def sparse_values(tensor: torch.Tensor) -> torch.Tensor:
+    """The elements that a sparse tensor stores, equal places not yet added up."""
+    values: torch.Tensor = tensor._values()
+    return values
+
+
+def nested_sizes(tensor: torch.Tensor) -> torch.Tensor:
+    """The shape of each part of a nested tensor, a row a part."""
+    return tensor._nested_tensor_size()
+
+
+def unregister(library: torch.library.Library) -> Callable[[], None]:
+    """What takes a library's kernels back."""
+    return library._destroy
 
 
 def memory_order(tensor: torch.Tensor) -> torch.memory_format:

@@ -155,7 +155,9 @@ class Values:
         """Write the values back; `only_written` trusts autograd to know which ones changed."""
         noted = self._noted
         if only_written:
-            noted = [(t, value, version) for t, value, version in noted if version is None or version != t._version]
+            noted = [
+                (t, value, version) for t, value, version in noted if version is None or version != internals.version(t)
+            ]
         with internals.without_modes():
             steps = [partial(_put_together, *wrapper) for wrapper in self._wrappers]
             try:

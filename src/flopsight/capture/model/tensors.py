@@ -127,7 +127,7 @@ def _parts(value: Any) -> Iterable[Any]:
 def stored_bytes(tensor: Tensor) -> int:
     """What the numbers of a tensor take; a sparse one has only those that it stores."""
     if tensor.layout is torch.sparse_coo:
-        return tensor._values().nbytes
+        return internals.sparse_values(tensor).nbytes
     return tensor.values().nbytes if tensor.layout in COMPRESSED else tensor.nbytes
 
 

@@ -24,7 +24,7 @@ def _register() -> Callable[[], None]:
     """Registered once for all users: torch warns on a second registration."""
     library = torch.library.Library("aten", "IMPL")
     library.impl("scaled_dot_product_attention", _attention, "AutogradMeta")
-    return library._destroy
+    return internals.unregister(library)
 
 
 _targets: Shared[tuple[int, str]] = Shared(_register)

@@ -227,7 +227,7 @@ def _written_arguments(func: Any) -> tuple[tuple[int, str], ...]:
     quiet = WRITES_QUIETLY.get(func.overloadpacket, ())
     return tuple(
         (i, argument.name)
-        for i, argument in enumerate(func._schema.arguments)
+        for i, argument in enumerate(internals.schema(func).arguments)
         if i in quiet or (argument.alias_info is not None and argument.alias_info.is_write)
     )
 

@@ -155,7 +155,7 @@ class MetaCounter(Counter):
             ) from None
 
     def _remembered(self, func: Any, args: Any, kwargs: Any) -> Any:
-        schema = func._schema
+        schema = internals.schema(func)
         if schema.is_mutable and _returns_self(func, args):
             return args[0]
         if func.is_view or schema.is_mutable:
@@ -205,10 +205,10 @@ def _key(value: Any) -> Any:
 
 def _returns_self(func: Any, args: Any) -> bool:
     """Whether an in-position op hands back its first argument unchanged in shape."""
-    name = func._schema.name
+    name = internals.schema(func).name
     return (
         name.endswith("_")
-        and len(func._schema.returns) == 1
+        and len(internals.schema(func).returns) == 1
         and isinstance(args[0], Tensor)
         and not any(word in name for word in ("resize", "set_", "squeeze", "transpose", "t_", "swap", "as_strided"))
     )

@@ -109,7 +109,7 @@ INSTEAD: dict[Any, Callable[[Any, Any, Any, Assume], Any]] = internals.by_op(
 
 def chosen(func: Any, args: Any, kwargs: Any, output: Any, assume: Assume) -> None:
     """The largest of unknown values: every choice equally often, beginning in the middle, where no special token sits."""
-    names = [argument.name for argument in func._schema.arguments]
+    names = [argument.name for argument in internals.schema(func).arguments]
     dim = (dict(zip(names, args, strict=False)) | kwargs).get("dim", -1 if func is aten.topk.default else None)
     values, indices = args[0], output if isinstance(output, Tensor) else output[1]
     if contents_of(values) is not None or not values.dim():

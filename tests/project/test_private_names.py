@@ -1,0 +1,138 @@
+"""Private names of torch stand in one file, `capture/hooks/internals.py`, and the doctor knows every one of them."""
+
+import ast
+from pathlib import Path
+
+import flopsight
+from flopsight.capture.hooks.private_names import PRIVATE_NAMES
+
+ROOT = Path(flopsight.__file__).parent
+HOME = ROOT / "capture" / "hooks" / "internals.py"
+
+OF_PYTHON = {"_getframe", "_replace", "_asdict", "_fields", "_exit"}
+"""Underscored names of Python's own library that are documented."""
+ELSEWHERE = {
+    "capture/hooks/parallel.py": {"_resolve_process_group"},
+    "distributed/gather.py": {"_get_default_store"},
+    "distributed/shards.py": {"_buffers", "_param_infos"},
+    "distributed/topology.py": {"_get_fsdp_state"},
+    "hardware/sampling.py": {"_sleep"},
+    "integrations/deepspeed.py": {"_param_dict"},
+    "targets/hugging_face.py": {"_from_config", "_model_mapping"},
+}
+"""Private names in other files: of torch.distributed and on floors that may not import capture, and of other packages."""
+
+
+def private(name):
+    return name.startswith("_") and not name.startswith("__")
+
+
+def ours(trees):
+    """Every private name that the package itself defines: functions, classes, attributes, variables, modules."""
+    found = set()
+    for tree in trees:
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef):
+                found.add(node.name)
+            elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                found.add(node.id)
+            elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+                found.add(node.attr)
+            elif isinstance(node, ast.Assign) and any("__slots__" in ast.dump(target) for target in node.targets):
+                found |= {one.value for one in ast.walk(node.value) if isinstance(one, ast.Constant)}
+    return {name for name in found if private(str(name))}
+
+
+def dotted(node):
+    """`torch._C._autograd` as a text; None for what does not begin with a name."""
+    parts = []
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
+        node = node.value
+    return ".".join([node.id, *reversed(parts)]) if isinstance(node, ast.Name) else None
+
+
+def is_op(node):
+    """Names of ops, `aten._softmax`, are data."""
+    text = dotted(node) or ""
+    return text.startswith(("aten.", "torch.ops."))
+
+
+def foreign(tree, defined):
+    """Private names in a file that the package does not define itself."""
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and not node.level and node.module.partition(".")[0] == "torch":
+            inside = any(map(private, node.module.split(".")))
+            found |= {f"{node.module}.{alias.name}" for alias in node.names if inside or private(alias.name)}
+        elif isinstance(node, ast.Import):
+            found |= {
+                a.name for a in node.names if a.name.startswith("torch.") and any(map(private, a.name.split(".")))
+            }
+        elif isinstance(node, ast.Attribute) and private(node.attr) and node.attr not in defined and not is_op(node):
+            found.add(node.attr)
+    return found - OF_PYTHON
+
+
+def files():
+    return {path: ast.parse(path.read_text()) for path in sorted(ROOT.rglob("*.py"))}
+
+
+def test_private_names_of_torch_stand_in_one_file():
+    trees = files()
+    defined = ours(trees.values())
+    wrong = {}
+    for path, tree in trees.items():
+        name = str(path.relative_to(ROOT))
+        left = foreign(tree, defined) - ELSEWHERE.get(name, set())
+        if left and path != HOME:
+            wrong[name] = sorted(left)
+
+    assert not wrong
+
+
+def test_every_exception_is_still_one():
+    trees = files()
+    defined = ours(trees.values())
+
+    for name, names in ELSEWHERE.items():
+        assert names <= foreign(trees[ROOT / name], defined), name
+
+
+def test_a_private_name_elsewhere_is_noticed():
+    code = """
+from torch._ops import OpOverload
+from torch.utils import _pytree
+import torch._dynamo
+x = tensor._version
+y = torch._C._autograd.anything
+z = aten._softmax.default, self._mine
+"""
+
+    assert foreign(ast.parse(code), {"_mine"}) == {
+        "torch._ops.OpOverload", "torch.utils._pytree", "torch._dynamo", "_version", "_C", "_autograd",
+    }  # fmt: skip
+
+
+def test_the_doctor_knows_every_private_name_of_torch():
+    tree = ast.parse(HOME.read_text())
+    used = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and not node.level and node.module.startswith("torch"):
+            inside = any(map(private, node.module.split(".")))
+            used |= {f"{node.module}.{alias.name}" for alias in node.names if inside or private(alias.name)}
+        elif isinstance(node, ast.Attribute) and (text := dotted(node)) and text.startswith("torch."):
+            if any(map(private, text.split("."))) and not is_op(node):
+                used.add(text)
+    whole = {name for name in used if not any(other.startswith(f"{name}.") for other in used)}
+
+    assert {name for name in whole if not known(name)} == set()
+
+
+MODULES = {"torch.utils._python_dispatch"}
+"""Modules that are listed name by name."""
+
+
+def known(name):
+    """Listed, or a part of something that is: `torch._C.DispatchKey.Python`."""
+    return name in PRIVATE_NAMES or any(name.startswith(f"{one}.") for one in PRIVATE_NAMES) or name in MODULES
