@@ -113,7 +113,7 @@ def _ragged_products(args: Mapping[str, Any]) -> dict[str, Any]:
 def _sequence_lengths(args: Mapping[str, Any]) -> dict[str, Any]:
     """Lengths of the sequences in a nested query."""
     query = args["query"]
-    return {"lengths": tuple(query._nested_tensor_size()[:, 0].tolist())} if query.is_nested else {}
+    return {"lengths": tuple(internals.nested_sizes(query)[:, 0].tolist())} if query.is_nested else {}
 
 
 def _segments(args: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from ..hooks import internals
 from ..model.tensors import stored_bytes
 from .opinfo import OpInfo
 
@@ -48,7 +49,7 @@ def _sparse(tensor: Tensor) -> bool:
 def _by_column(matrix: Tensor) -> Tensor | None:
     """How many elements a matrix stores in each column; None for layouts that store blocks."""
     if matrix.layout is torch.sparse_coo:
-        return matrix._indices()[1].bincount(minlength=matrix.shape[1])
+        return internals.sparse_places(matrix)[1].bincount(minlength=matrix.shape[1])
     if matrix.layout is torch.sparse_csr:
         return matrix.col_indices().bincount(minlength=matrix.shape[1])
     return matrix.ccol_indices().diff() if matrix.layout is torch.sparse_csc else None
@@ -57,7 +58,7 @@ def _by_column(matrix: Tensor) -> Tensor | None:
 def _by_row(matrix: Tensor) -> Tensor | None:
     """The same for each row."""
     if matrix.layout is torch.sparse_coo:
-        return matrix._indices()[0].bincount(minlength=matrix.shape[0])
+        return internals.sparse_places(matrix)[0].bincount(minlength=matrix.shape[0])
     if matrix.layout is torch.sparse_csr:
         return matrix.crow_indices().diff()
     return matrix.row_indices().bincount(minlength=matrix.shape[0]) if matrix.layout is torch.sparse_csc else None

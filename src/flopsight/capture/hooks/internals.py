@@ -177,6 +177,11 @@ def sparse_values(tensor: torch.Tensor) -> torch.Tensor:
     return values
 
 
+def sparse_places(tensor: torch.Tensor) -> torch.Tensor:
+    """Where those elements stand, a row for each dimension."""
+    return tensor._indices()
+
+
 def nested_sizes(tensor: torch.Tensor) -> torch.Tensor:
     """The shape of each part of a nested tensor, a row a part."""
     return tensor._nested_tensor_size()
