@@ -11,10 +11,12 @@ HOME = ROOT / "capture" / "hooks" / "internals.py"
 
 OF_PYTHON = {"_getframe", "_replace", "_asdict", "_fields", "_exit"}
 """Underscored names of Python's own library that are documented."""
+OF_MODULES = {"_parameters", "_buffers", "_modules"}
+"""What a module registers, as subclasses of nn.Module may read it."""
 ELSEWHERE = {
     "capture/hooks/parallel.py": {"_resolve_process_group"},
     "distributed/gather.py": {"_get_default_store"},
-    "distributed/shards.py": {"_buffers", "_param_infos"},
+    "distributed/shards.py": {"_param_infos"},
     "distributed/topology.py": {"_get_fsdp_state"},
     "hardware/sampling.py": {"_sleep"},
     "integrations/deepspeed.py": {"_param_dict"},
@@ -71,7 +73,7 @@ def foreign(tree, defined):
             }
         elif isinstance(node, ast.Attribute) and private(node.attr) and node.attr not in defined and not is_op(node):
             found.add(node.attr)
-    return found - OF_PYTHON
+    return found - OF_PYTHON - OF_MODULES
 
 
 def files():
