@@ -40,6 +40,14 @@ def test_the_host_binds_where_its_calls_take_longer():
     assert predict(profile(PRODUCT, calls=1000, device="cpu")) == pytest.approx(0.020 + 0.010)
 
 
+def test_views_and_convolutions_take_the_host_a_time_of_their_own():
+    host = replace(DEVICE, host_convolution=3e-5, host_view=1e-6)
+    seen = Coverage(counted={"aten.mm": 100, "aten.convolution": 10}, free={"aten.view": 1000, "aten.clone": 5})
+    p = replace(profile(), coverage=seen, ceilings=host)
+
+    assert predict(p) == pytest.approx(105 * 1e-5 + 10 * 3e-5 + 1000 * 1e-6)
+
+
 def test_without_measured_efficiencies_nothing_is_predicted():
     assert predict(profile(PRODUCT, ceilings=replace(DEVICE, efficiency={}))) is None
     assert predict(profile(PRODUCT, ceilings=None)) is None

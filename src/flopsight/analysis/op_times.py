@@ -34,13 +34,24 @@ def _timed(node: Node, by_place: Mapping[tuple[str, str], Traced]) -> tuple[OpRo
         calls[row.op, row.phase] += row.calls
     seconds: defaultdict[tuple[str, str], float] = defaultdict(float)
     for phase in {row.phase for row in node.ops}:
+        nameless = 0.0
         for names, taken in by_place.get((node.path, phase), ()):
             op = next((name for name in names if (name, phase) in calls), None)
             if op is not None:
                 seconds[op, phase] += taken
+            else:
+                nameless += taken
+        # a norm may be counted under one name and run under another's: the only op left without a time is the one that ran
+        waiting = {row.op for row in node.ops if row.phase == phase and _works(row) and (row.op, phase) not in seconds}
+        if nameless and len(waiting) == 1:
+            seconds[waiting.pop(), phase] = nameless
 
     def of(row: OpRow) -> float | None:
         whole = seconds.get((row.op, row.phase))
         return None if whole is None else whole * row.calls / calls[row.op, row.phase]
 
     return tuple(replace(row, seconds=of(row)) for row in node.ops)
+
+
+def _works(row: OpRow) -> bool:
+    return bool(row.cost.bytes or row.cost.flops)

@@ -25,9 +25,53 @@ def predict(profile: Profile, ceilings: Ceilings | None = None) -> float | None:
             if seconds is None:
                 return None
             kernels += seconds
-    host = profile.coverage.calls * (ceilings.host_call or 0.0)
+    host = host_seconds(profile, ceilings)
     on_cpu = profile.environment.device in ("", "cpu")
     return kernels + host if on_cpu else max(kernels, host)
+
+
+def host_seconds(profile: Profile, ceilings: Ceilings) -> float:
+    """What handing over every op call takes the host: views launch nothing, convolutions look up a plan first."""
+    call, seen = ceilings.host_call or 0.0, profile.coverage
+    total = 0.0
+    for calls in (seen.counted, seen.free):
+        for op, number in calls.items():
+            price = ceilings.host_convolution if "conv" in op else ceilings.host_view if op in VIEWS else call
+            total += number * (call if price is None else price)
+    return total + seen.unknown_calls * call
+
+
+VIEWS = frozenset(
+    f"aten.{name}"
+    for name in [
+        "view",
+        "_unsafe_view",
+        "t",
+        "transpose",
+        "permute",
+        "expand",
+        "slice",
+        "select",
+        "unsqueeze",
+        "squeeze",
+        "unbind",
+        "split",
+        "alias",
+        "detach",
+        "as_strided",
+        "split_with_sizes",
+        "_reshape_alias",
+        "movedim",
+        "unfold",
+        "narrow",
+        "chunk",
+        "lift_fresh",
+        "empty",
+        "empty_like",
+        "empty_strided",
+    ]
+)
+"""Ops that only describe memory anew."""
 
 
 def _row_seconds(row: OpRow, ceilings: Ceilings, dtype: str) -> float | None:

@@ -24,8 +24,8 @@ COPIED = {"cpu": 512 << 20, "other": 1 << 30}
 DTYPES = {"cpu": ("float32", "bfloat16", "float64"), "other": ("bfloat16", "float16", "tf32", "float32", "float64")}
 CALLS = 40
 """Blocks of the stack that shows what a call costs the host."""
-OPS_IN_BLOCK = 4
-"""Op calls of a block: a transposed view, a product with bias, an activation, a norm."""
+LAUNCHES = 3
+"""Op calls of a block that launch work: a product with bias, an activation, a norm; a transposed view comes with them."""
 
 
 def measure(found: Found, progress: Callable[[str], None] = lambda _doing: None) -> Ceilings:
@@ -49,7 +49,7 @@ def measure(found: Found, progress: Callable[[str], None] = lambda _doing: None)
         progress("memory")
         bandwidth = _bandwidth(torch, sampler, COPIED[kind])
         progress("calls")
-        host, shortest = _host_call(torch, place), _shortest(torch, sampler)
+        call, convolution, view = _host_calls(torch, place)
         ceilings = Ceilings(
             name=found.name,
             flops=flops,
@@ -58,8 +58,10 @@ def measure(found: Found, progress: Callable[[str], None] = lambda _doing: None)
             memory=found.memory,
             source=MEASURED,
             made=datetime.now(UTC).isoformat(timespec="seconds"),
-            host_call=host,
-            shortest_kernel=shortest,
+            host_call=call,
+            host_convolution=convolution,
+            host_view=view,
+            shortest_kernel=_shortest(torch, sampler),
         )
         progress("kinds of ops")
         busy = sampler.spread
@@ -98,20 +100,30 @@ def _bandwidth(torch: Any, sampler: Sampler, size: int) -> float:
     return float(max(copied, added))
 
 
-def _host_call(torch: Any, place: Any) -> float:
-    """Seconds of the host for one op call of an ordinary model, views included."""
+def _host_calls(torch: Any, place: Any) -> tuple[float, float, float]:
+    """Seconds of the host for one op call of an ordinary model: an op that launches work, a convolution, a view."""
     nn = torch.nn
-    block = [layer for _ in range(CALLS) for layer in (nn.Linear(16, 16), nn.GELU(), nn.LayerNorm(16))]
-    model = nn.Sequential(*block).to(place)
-    x = torch.randn(4, 16, device=place)
+    x, image = torch.randn(4, 16, device=place), torch.randn(1, 16, 4, 4, device=place)
+    view = _host_seconds(lambda: [x.t() for _ in range(CALLS)]) / CALLS
+    dense = [layer for _ in range(CALLS) for layer in (nn.Linear(16, 16), nn.GELU(), nn.LayerNorm(16))]
+    model = nn.Sequential(*dense).to(place)
+    call = max(0.0, _host_seconds(lambda: model(x)) / CALLS - view) / LAUNCHES
+    images = [layer for _ in range(CALLS) for layer in (nn.Conv2d(16, 16, 1), nn.BatchNorm2d(16), nn.ReLU())]
+    vision = nn.Sequential(*images).to(place).eval()
+    convolution = max(call, _host_seconds(lambda: vision(image)) / CALLS - 2 * call)
+    if place.type != "cpu":
+        torch.accelerator.synchronize(place)
+    return call, convolution, view
+
+
+def _host_seconds(work: Callable[[], object]) -> float:
+    """The host alone, at its fastest: a device may lag behind."""
     best = float("inf")
     for _ in range(8):
         begin = perf_counter()
-        model(x)
-        best = min(best, perf_counter() - begin)  # the host alone: the device may lag behind
-    if place.type != "cpu":
-        torch.accelerator.synchronize(place)
-    return best / (CALLS * OPS_IN_BLOCK)
+        work()
+        best = min(best, perf_counter() - begin)
+    return best
 
 
 def _shortest(torch: Any, sampler: Sampler) -> float:

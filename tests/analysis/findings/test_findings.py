@@ -97,7 +97,7 @@ def test_fusion_never_promises_more_than_all_but_half_the_limit_of_what_fuses():
     ("row", "more"),
     [
         (op("aten.gelu", moved=10**6, seconds=1 * MS, kind="pointwise"), {}),  # under 2 % of the step
-        (op("aten.embedding", moved=10**8, seconds=30 * MS, kind="other"), {}),  # a lookup fuses with nothing
+        (op("aten.index_select", moved=10**8, seconds=30 * MS, kind="copy"), {}),  # a lookup fuses with nothing
         (op("aten.gelu", moved=10**8, seconds=30 * MS, kind="pointwise"), {"caveats": (CompiledWhole(),)}),
     ],
 )
@@ -148,7 +148,7 @@ def test_products_in_float32_could_run_in_bfloat16():
 
 def test_products_in_bfloat16_or_on_a_device_without_a_faster_dtype_are_as_they_should_be():
     wide = op("aten.mm", macs=4 * 10**9, dtype="float32", seconds=80 * MS)
-    even = replace(DEVICE, flops={"bfloat16": TERA / 10, "float32": TERA / 10})
+    even = replace(DEVICE, flops={"bfloat16": TERA / 8, "float32": TERA / 10})
 
     assert "precision" not in names(profile(leaf("a", "Linear", PRODUCT)))
     assert "precision" not in names(profile(leaf("a", "Linear", wide), ceilings=even))

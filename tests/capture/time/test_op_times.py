@@ -8,7 +8,7 @@ import flopsight
 from flopsight.analysis.op_times import with_op_times
 from flopsight.capture.time.kernels import Marks, TraceEvent
 from flopsight.capture.time.op_times import host_op_times, kernel_op_times
-from flopsight.costs import OpRow
+from flopsight.costs import Cost, OpRow
 from flopsight.tree import Node
 
 MARKS = Marks({1: [(0, "a"), (1000, "b")]})
@@ -60,6 +60,15 @@ def test_a_time_goes_to_the_outermost_op_that_has_a_row_and_rows_of_one_op_share
     timed = with_op_times(Node("", "", "Model", ops=rows), times)
 
     assert [row.seconds for row in timed.ops] == [3.0, 1.0, None]
+
+
+def test_time_without_a_name_that_was_counted_goes_to_the_only_op_that_has_none():
+    norm, view = OpRow("aten.native_batch_norm", "forward", 1, Cost(bytes=8)), OpRow("aten.view", "forward", 1)
+    times = {("", "forward", ("aten.batch_norm", "aten.cudnn_batch_norm")): 2.0}
+
+    assert [row.seconds for row in with_op_times(Node("", "", "Norm", ops=(norm, view)), times).ops] == [2.0, None]
+    two = (norm, OpRow("aten.relu", "forward", 1, Cost(bytes=8)))
+    assert [row.seconds for row in with_op_times(Node("", "", "Norm", ops=two), times).ops] == [None, None]
 
 
 def test_a_profile_on_a_cpu_has_the_time_of_every_op_that_took_some():
