@@ -1,4 +1,4 @@
-"""One watched run and the profile that comes of it: shared by profile(), count(), recording() and the step window."""
+"""Counts one run and builds its profile: shared by profile(), count(), recording() and the step window."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .capture.count.memory import (
     OPTIMIZER_STATE,
     Live,
     Saved,
-    asked_in_vain,
+    failed_allocation,
     held_by,
 )
 from .capture.count.tape import Tape
@@ -134,10 +134,10 @@ class Recording:
         if self._counter is not None:
             tape = self._counter.tape
             module, phase = tape.where_raised(problem) or (None, "")
-            tape.doubt(Raised(type(problem).__name__, module, phase, asked_in_vain(problem)))
+            tape.doubt(Raised(type(problem).__name__, module, phase, failed_allocation(problem)))
 
     def label(self, run: Run) -> None:
-        """Say what it was that ran, while its gradients and the optimizer's state can be told from other memory."""
+        """Note the run, and label its gradients and the optimizer's state while they are alive."""
         self._options = replace(self._options, run=run)
         live = self._counter.tape.live if self._counter is not None else None
         if live is not None:

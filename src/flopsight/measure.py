@@ -1,4 +1,4 @@
-"""profile(), count() and recording(): what runs over a model, in the order in which it runs."""
+"""profile(), count() and recording(): the passes over a model, in their order."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def profile(
 ) -> Profile:
     """Count a model and time it: what it costs, where, and how long it takes without us; `on="copy"` runs a copy of it.
 
-    After `time_budget` seconds of timed runs no further repeat begins; `progress` is told what is being done.
+    After `time_budget` seconds of timed runs no further repeat begins; `progress` is called with what is being done.
 
     >>> import torch, flopsight
     >>> flopsight.profile(torch.nn.Linear(8, 2), args=(torch.ones(4, 8),), repeats=2).root.calls
@@ -156,7 +156,7 @@ def profile_run(
 
 
 def _with_timeline(result: Profile, run: Run) -> Profile:
-    """One more run, traced; where that cannot be, the profile says why and is complete without."""
+    """Trace one more run; where that fails, a caveat says why and the rest of the profile stays."""
     try:
         with kept(run):
             return replace(result, timeline=trace_timeline(run))

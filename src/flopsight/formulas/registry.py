@@ -1,4 +1,4 @@
-"""The one table of formulas and its one door, `@formula`; what a record costs, or why that is not known."""
+"""The table of formulas, filled by `@formula`; prices a record, or gives the reason why its cost is not known."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ F = TypeVar("F", bound=Formula)
 
 FORMULAS: dict[str, Formula] = {}
 KIND_FORMULAS: dict[str, Formula] = {}
-"""What an op without a formula of its own costs, where its kind says it all."""
+"""Formulas by kind of op, for ops without one of their own."""
 
 NO_ARITHMETIC: set[str] = set()
 """Those of the names in `FORMULAS` whose ops compute nothing: their status is free, their bytes are as stated."""

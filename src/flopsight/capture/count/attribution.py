@@ -1,4 +1,4 @@
-"""Where a thread is, forward and backward: the row and the phase that an op belongs to."""
+"""Which row and which phase an op belongs to, in forward and in backward, thread by thread."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ SAVED_UNSEEN = Note(
     "Count outside that block to have it."
 )
 TAKEN_OFF = Note(
-    "Somebody's dispatch mode was left in another order than it was entered, and took the counter off with it: "
+    "Another dispatch mode was left in another order than it was entered, and took the counter off with it: "
     "what ran afterwards is not counted. Begin and end the count inside that mode's block, or outside it."
 )
 
@@ -75,14 +75,14 @@ class Counter(TorchDispatchMode):
     # -- on and off
 
     def __enter__(self) -> Counter:
-        """Begin to watch. Entered again while an op runs, it looks inside that op."""
+        """Begin to watch; entered again while an op runs, the counter watches the ops inside it."""
         first = not self._depth
         if first:
             with ExitStack() as entered:
                 self._watch_all(entered)
                 self._stack = entered.pop_all()
         self._depth += 1
-        # A step begins and ends wherever its loop says so: below the modes of that loop, which come and go meanwhile.
+        # A step may begin inside a mode of the loop and end outside it, so the counter goes below the modes that are on.
         with internals.without_modes() if first and self._in_loop else nullcontext():
             super().__enter__()  # type: ignore[no-untyped-call]
         return self
@@ -104,7 +104,6 @@ class Counter(TorchDispatchMode):
         self.sites.on_root = self._meet
 
     def __exit__(self, *problem: object) -> None:
-        """Stop watching; everything is as it was."""
         try:
             if not internals.bring_to_top(self):
                 self.tape.doubt(TAKEN_OFF)
@@ -189,19 +188,19 @@ class Counter(TorchDispatchMode):
         return watched
 
     def _outermost(self, plain: Call) -> Call:
-        """A call from outside the model; hooks that a loop has put over ours let us hear what it saves."""
+        """A call from outside the model, with our saved-tensor hooks on top where the loop has put others over them."""
         saved = self.tape.saved
         if saved is None or not saved.covered or not internals.saved_hooks_allowed():
             return plain
 
-        def heard(*args: Any, **kwargs: Any) -> Any:
+        def with_hooks(*args: Any, **kwargs: Any) -> Any:
             with saved.on_top():
                 return plain(*args, **kwargs)
 
-        return heard
+        return with_hooks
 
     def _meet(self, root: nn.Module) -> None:
-        """A model that was not known before: its parameters and buffers are no memory that the run takes."""
+        """Leave out the parameters and buffers of a model that was just found: the run does not allocate them."""
         there = held_by(root)
         if self.tape.saved is not None:
             self.tape.saved.leave_out(chain(*there.values()))
@@ -209,7 +208,7 @@ class Counter(TorchDispatchMode):
             self.tape.live.leave_out(there)
 
     def _given(self, args: Any, kwargs: Any) -> None:
-        """What a model is called with is neither made nor kept by it, unless something trainable made it."""
+        """Leave out the inputs of a model, unless something trainable made them: they are not its activations."""
         tensors = [tensor for tensor in tensors_in((args, kwargs)) if tensor.grad_fn is None]
         if self.tape.saved is not None:
             self.tape.saved.leave_out(tensors)
@@ -231,7 +230,6 @@ class Counter(TorchDispatchMode):
     # -- ops
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Run an op and note it."""
         kwargs = kwargs or {}
         if internals.tracing_shapes() or internals.FakeTensor in types:
             return func(*args, **kwargs)  # torch works out a shape, and computes nothing
@@ -254,7 +252,7 @@ class Counter(TorchDispatchMode):
         return output
 
     def run(self, func: Any, args: Any, kwargs: Any) -> Any:
-        """Let the op happen; a counter on meta tensors knows a faster way."""
+        """Run the op; a counter on meta tensors has a faster way."""
         return func(*args, **kwargs)
 
     def _note(self, info: OpInfo, args: Any, kwargs: Any, output: Any) -> None:
@@ -347,7 +345,7 @@ class Counter(TorchDispatchMode):
         return func(*entering(args, enter), **kwargs)
 
     def _replays(self, replay: Call) -> Call:
-        """What a CUDA graph does is not told op by op; that it did something is."""
+        """Note the replay of a CUDA graph as one unknown op: its kernels pass no dispatcher."""
 
         def replayed(graph: Any) -> Any:
             done = replay(graph)

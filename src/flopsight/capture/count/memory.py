@@ -1,4 +1,4 @@
-"""Who keeps memory: storages saved for backward, and everything alive, each storage once."""
+"""Memory by row: storages saved for backward, and all storages alive, each counted once."""
 
 from __future__ import annotations
 
@@ -132,24 +132,27 @@ class Saved:
     def watching(self, here: Any, *, below: bool = False) -> Iterator[None]:
         """Note what is saved inside the block; `here()` gives the row, or None while nothing should be noted.
 
-        `below` is for blocks that end in another order than those of the people around us.
+        `below` puts our hooks under those that are on: a step of a loop may end before or after them.
         """
         self._here = here
         try:
             with self.on_top(below=below), self._within_hooks():
                 yield
         finally:
-            self._excluded, self._here = [], None  # who is asked for the row would else be held, with all that it saw
+            self._excluded, self._here = (
+                [],
+                None,
+            )  # `here` would else keep the counter alive, with everything on its tape
 
     @property
     def covered(self) -> bool:
-        """Whether somebody's hooks lie over ours: torch asks only the topmost. A checkpoint's keep nothing."""
+        """Whether other hooks are over ours, so that torch calls only those; a checkpoint's hooks keep nothing and do not count."""
         top = internals.top_saved_hooks()
         return top is not None and top[0] not in self._ours and not internals.in_checkpoint()
 
     @contextmanager
     def on_top(self, *, below: bool = False) -> Iterator[None]:
-        """Be asked what is saved inside the block, and ask those whom we cover."""
+        """Have torch call our hooks for what is saved inside the block; ours call the hooks that they cover."""
         theirs = None if below else internals.top_saved_hooks()
 
         def pack(tensor: torch.Tensor) -> Any:
@@ -207,7 +210,7 @@ def _same(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _beside_torch_func(pack: Any) -> AbstractContextManager[None]:
-    """Step aside for torch.func, which refuses to run under anybody's saved-tensor hooks."""
+    """Step aside for torch.func, which refuses to run under saved-tensor hooks."""
 
     def stepping_aside(refuse: Call) -> Call:
         @contextmanager
@@ -234,8 +237,8 @@ LASTING = (OPTIMIZER_STATE, BUCKETS)
 """What the first step makes and every later step has from its beginning."""
 
 
-def asked_in_vain(problem: BaseException) -> str:
-    """How much memory could not be had, in torch's words; an empty string for any other trouble."""
+def failed_allocation(problem: BaseException) -> str:
+    """The allocation that failed, from torch's out-of-memory message; empty for any other exception."""
     found = re.search(r"tried to allocate ([\d.]+ ?\w+)", str(problem), re.IGNORECASE)
     return found[1] if found else ""
 

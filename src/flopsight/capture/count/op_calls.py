@@ -1,4 +1,4 @@
-"""What ops were called with, kept small while they run: equal calls become one entry with a count, then one record."""
+"""Op calls, kept small while they run: equal calls become one entry with a count, then one record."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..model.tensors import meta, metas
 from .opinfo import OpInfo
 
 COMPACT_AT = 50_000
-"""OpCalls are folded into counts when this many have gathered, so that long runs stay small."""
+"""Calls that are kept before equal ones are folded into counts, so that long runs stay small."""
 
 Entry = tuple[Any, ...]
 """(info, args, kwargs, outputs, facts, site, phase), tensors replaced by raw metas."""

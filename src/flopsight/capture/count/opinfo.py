@@ -1,4 +1,4 @@
-"""What only torch knows about a call: the kind of an op, its argument names, and values that decide its work."""
+"""Facts of a call that need torch: the kind of an op, its argument names, and values that decide its work."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ COLLECTIVES = ("c10d", "_c10d_functional", "_c10d_functional_autograd")
 
 
 class OpInfo:
-    """What is worth knowing about an op before its first call is recorded."""
+    """Name, kind and arguments of an op, read once before its first call is recorded."""
 
     __slots__ = ("allocates", "calls", "defaults", "exchanges", "expand", "facts", "kind", "name", "names", "overload")
 
@@ -39,7 +39,7 @@ class OpInfo:
 
 
 class GraphReplay(OpInfo):
-    """A CUDA graph that is replayed: many kernels, and not one op that torch would tell of."""
+    """A CUDA graph that is replayed: many kernels, none of which passes the dispatcher."""
 
     __slots__ = ()
 
@@ -189,7 +189,7 @@ _described: dict[Any, OpInfo] = {}
 
 
 def describe(func: Any, known: Callable[[str], bool]) -> OpInfo:
-    """What is worth knowing about an op; `expand` says whether to look inside it, for want of a formula."""
+    """The facts of an op; `expand` is True where it has no formula and may be looked into."""
     if is_higher_order(func):
         return HigherOrderInfo(func)
     if func not in _described:

@@ -1,4 +1,4 @@
-"""Whose parameter is the optimizer working on? Its ops carry no module, but their tensors belong to parameters."""
+"""Which rows the ops of an optimizer step belong to: their tensors belong to parameters, which have rows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Part = tuple[Site, tuple[Any, ...], tuple[Any, ...], Any]
 class Ownership:
     """The rows that the tensors of one optimizer step belong to; results belong to the row of their operands.
 
-    Storages are what is known: an optimizer works on views of what it keeps, and a sharded parameter is an envelope.
+    Storages are compared and not tensors: an optimizer works on views, and a sharded parameter is a wrapper.
     """
 
     def __init__(self, sites: Sites, optimizer: torch.optim.Optimizer) -> None:

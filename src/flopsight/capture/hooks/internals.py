@@ -109,9 +109,9 @@ def without_modes() -> Iterator[None]:
 
 
 def bring_to_top(mode: TorchDispatchMode) -> bool:
-    """Let a mode be the one that leaves next, wherever others left it; False where somebody has taken it off.
+    """Move our mode to the top of the stack so that it can be popped; False if it is no longer on the stack.
 
-    Whoever took it off meant to leave, so that their mode is the one on top now, and leaves in its stead.
+    Other code popped it instead of its own mode; that mode is on top now, and is popped in place of ours.
     """
     if _get_current_dispatch_mode() is mode:
         return True
@@ -137,7 +137,7 @@ _MODE_FLAGS = (
 
 
 def settle_mode_flags() -> None:
-    """Torch notes beside its stack whether any mode is on; those who leave in another order than they came confuse it."""
+    """Reset the flags in which torch notes that a mode is on: modes that leave in another order leave them set."""
     if not dispatch_depth():
         for name in _MODE_FLAGS:
             if hasattr(_python_dispatch, name):
@@ -150,7 +150,7 @@ _PLAIN = (torch.Tensor, torch.nn.Parameter)
 
 
 def profiler_running() -> bool:
-    """Whether a profiler of torch's runs on any thread of this process, or is about to: one that warms up tells nobody."""
+    """Whether a profiler of torch's runs on any thread of this process, or is about to: one that warms up sets no flag."""
     kind = torch.autograd.profiler.profile
     if torch._C._autograd._profiler_enabled() or torch.autograd.profiler._is_profiler_enabled:
         return True
@@ -241,7 +241,7 @@ def popped_saved_hooks() -> Iterator[None]:
 def saved_hooks(pack: Callable[..., Any], unpack: Callable[..., Any], *, below: bool = False) -> Iterator[None]:
     """Saved-tensor hooks, on top of others or below them; they go from wherever the others, coming and going, left them.
 
-    Where somebody has taken them off who meant to leave, it is that one's hooks on top that go, as with `bring_to_top`.
+    Where other code popped ours instead of its own, its hooks on top are popped in place of ours, as in `bring_to_top`.
     """
     with without_saved_hooks() if below else nullcontext():
         torch._C._autograd._push_saved_tensors_default_hooks(pack, unpack)
@@ -279,7 +279,7 @@ def in_checkpoint() -> bool:
 
 @contextmanager
 def without_saved_hooks() -> Iterator[None]:
-    """Without anybody's saved-tensor hooks: what is saved inside the block is none of their business."""
+    """Without saved-tensor hooks: no hook sees what is saved inside the block."""
     with ExitStack() as stack:
         while top_saved_hooks() is not None:
             stack.enter_context(popped_saved_hooks())
@@ -287,7 +287,7 @@ def without_saved_hooks() -> Iterator[None]:
 
 
 def version(tensor: torch.Tensor) -> int | None:
-    """How often autograd saw somebody write into a tensor; tensors made in inference mode do not tell."""
+    """How often a tensor was written into, as autograd counts; None for tensors made in inference mode."""
     return None if tensor.is_inference() else tensor._version
 
 

@@ -15,7 +15,7 @@ def fetches(hook: Any) -> bool:
 
 
 def without_fetching(twin: nn.Module) -> nn.Module:
-    """A twin has no data to fetch, and must not tell the engine that a forward has begun."""
+    """Remove DeepSpeed's hooks from a twin: it has no data to fetch, and the engine must not count its forward."""
     for module in twin.modules():
         for kind in HOOKS:
             hooks = getattr(module, kind, None) or {}

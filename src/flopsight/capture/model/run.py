@@ -30,7 +30,7 @@ class Run:
     part: str = ""
     """The path of the submodule that is called; empty for the model itself."""
     copied: bool = False
-    """Whether model and optimizer are copies that nobody needs afterwards."""
+    """Whether model and optimizer are copies that are thrown away afterwards."""
 
     def forward(self) -> Any:
         """The model's forward, or its generation loop."""
@@ -139,7 +139,7 @@ def cut_off(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def random_input(model: nn.Module, shape: Sequence[int]) -> torch.Tensor:
-    """A random tensor of a shape, on the model's device and in its dtype; nobody's random generator moves."""
+    """A random tensor of a shape, on the model's device and in its dtype; no random generator of the process moves."""
     try:
         sizes = tuple(int(size) for size in shape)
     except (TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""The rows of a profile to be: which of a model's modules is being called, from where."""
+"""The rows of a profile: which row a module call belongs to."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .wrappers import compiled_from
 
 
 class Site:
-    """One row of the profile to be: a qualified name in the model."""
+    """One row of the profile: a qualified name in the model."""
 
     __slots__ = ("module", "path")
 
@@ -44,7 +44,7 @@ class Sites:
         self.compiled = False
         """Whether a model came in a wrapper of torch.compile."""
         self.single_rows: dict[int, Site] = {}
-        """By module id, the row of every module that has just one: `find` in a hurry."""
+        """Fast path of `find`: modules that have exactly one row, by id."""
         self._admits = admits
         self._rows: dict[int, list[Site]] = {}
         self._kept: list[nn.Module] = []
@@ -79,7 +79,7 @@ class Sites:
 
     @property
     def passed_by(self) -> list[str]:
-        """Classes of modules that were called and are part of nothing that is watched."""
+        """Names of the classes of modules that were called and belong to no watched model."""
         return sorted({type(module).__name__ for module in self._foreign})
 
     def _meet(self, module: nn.Module, caller: Site) -> list[Site]:
@@ -142,7 +142,7 @@ class Sites:
 
 
 def sites_of(model: nn.Module | Sites | None) -> Sites:
-    """The rows of a model; those that somebody already has stay the same ones."""
+    """The rows of a model; `Sites` that exist already are returned as they are."""
     return model if isinstance(model, Sites) else Sites(model)
 
 

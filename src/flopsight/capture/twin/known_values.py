@@ -1,6 +1,6 @@
-"""Values on meta: what a storage without data would hold, worked out on the CPU only when code asks for it.
+"""Values on meta: what a storage without data would hold, computed on the CPU when code asks for it.
 
-Model code asks more often than one thinks: mask builders call `.item()`, routers call `nonzero`. KnownContents belong to
+Mask builders call `.item()`, routers call `nonzero`. KnownContents belong to
 storages, so every view sees what was written through another; whatever an unknown value touches becomes unknown.
 """
 
@@ -52,7 +52,7 @@ class KnownContents:
 
     @property
     def elements(self) -> Tensor:
-        """The whole storage on the CPU; nobody may write into it."""
+        """The whole storage on the CPU, read-only."""
         if self._elements is None:
             assert self._make is not None
             with torch.no_grad(), internals.without_modes():
@@ -115,7 +115,7 @@ def value_of(tensor: Tensor) -> Tensor:
 
 
 def remember(twin: Tensor, real: Tensor, *, part_of: Tensor | None = None) -> Tensor:
-    """Let a fresh meta tensor know the values of the tensor that it stands for, until that one is written into."""
+    """Give a new meta tensor the values of the real tensor that it replaces, as long as no op writes into that one."""
     if real.is_meta or real.numel() > LARGEST:
         return twin
     source = real if part_of is None else part_of

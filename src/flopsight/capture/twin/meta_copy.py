@@ -31,7 +31,7 @@ COPYING = 8
 
 
 def refusal(model: nn.Module) -> str | None:
-    """Why a model cannot have a twin that behaves like it; None where nothing speaks against one."""
+    """Why a model cannot have a twin that behaves like it; None where it can."""
     if any(getattr(torch.nn.modules.module, f"_global{name}", None) for name in HOOKS):
         return "global module hooks are registered"
     for name, parameter in model.named_parameters():
@@ -80,7 +80,7 @@ def make_twin(model: nn.Module, optimizer: torch.optim.Optimizer | None = None) 
 
 
 def twin_of(run: Run) -> Run:
-    """The same run on meta: parameters, buffers and inputs without data, small known values kept in their shadow."""
+    """The same run on meta: parameters, buffers and inputs without data; small ones keep their known values."""
     model, optimizer = make_twin(run.model, run.optimizer)
     args, kwargs = on_meta((run.args, dict(run.kwargs or {})))
     return replace(run, model=model, args=args, kwargs=kwargs, optimizer=optimizer)
@@ -92,7 +92,7 @@ def plain_tensors(model: nn.Module) -> list[torch.Tensor]:
 
 
 def _on_meta(tensor: torch.Tensor) -> torch.Tensor:
-    """A tensor without data, which keeps its values in a shadow for code that asks; parameters only where they are few."""
+    """A tensor without data that remembers its values for code that asks; parameters do so only where they are small."""
     if internals.is_wrapper_subclass(tensor) or tensor.layout is not torch.strided or tensor.is_quantized:
         raise NoTwinError(f"a {type(tensor).__name__} with layout {tensor.layout} has no twin")
     shape = whole_shape(tensor)

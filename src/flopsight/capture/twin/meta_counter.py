@@ -1,4 +1,4 @@
-"""Counting on meta tensors: what an op returns is remembered by what went in, values are looked up in shadows."""
+"""Counting on meta tensors: what an op returns is remembered by what went in, values are computed on the CPU."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ aten = torch.ops.aten
 META, CPU = torch.device("meta"), torch.device("cpu")
 MOVES = {aten._to_copy.default, aten.to.dtype_layout}
 READ_AT_ONCE = 1 << 12
-"""Elements up to which a real tensor is read when it joins; a larger one is read when asked for, if nobody wrote into it."""
+"""Elements up to which a real tensor is read when it joins; a larger one is read when asked for, if no op wrote into it."""
 ALIASES = "aliases"
-"""The memo's word for an op whose result is not a fresh tensor: it has to run."""
+"""Stands in the memo for an op whose result shares memory with its inputs: such an op runs every time."""
 
 
 class MetaCounter(Counter):
@@ -128,7 +128,7 @@ class MetaCounter(Counter):
         return {tensor.device.type, options["device"].type} == {"meta", self._target} != {"meta"}
 
     def _read_by_user(self, tensor: Tensor, device: torch.device) -> Tensor:
-        """A tensor on its way to the CPU, where somebody will look at it: real if its value is known."""
+        """A tensor that code moves to the CPU to read it: a real one if its value is known."""
         if device.type == "cpu" and not tensor.requires_grad:
             try:
                 return known_values.value_of(tensor).clone()

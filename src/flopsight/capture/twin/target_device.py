@@ -1,4 +1,4 @@
-"""A twin in disguise: while it runs, its tensors say that they are where their originals are.
+"""Meta tensors that answer as if they were on the target device.
 
 Code asks a tensor for its device, branches on the answer and makes new tensors there. What torch decides below Python,
 where a meta tensor cannot pass for another, is decided here as the target device would.
@@ -54,7 +54,6 @@ class TargetDevice(TorchFunctionMode):
         return overridden
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Answer as a tensor on the device would."""
         instead = ANSWERS.get(func)
         return func(*args, **(kwargs or {})) if instead is None else instead(self, func, args, kwargs or {})
 

@@ -23,7 +23,7 @@ BALANCED = "a router on unknown values chooses every expert equally often"
 DRAWN = "a random number decides what runs, and it was drawn anew"
 FINITE = "numbers that depend on data are finite"
 FEW = 16
-"""Random numbers up to this many are drawn when somebody looks at them: they decide whether a layer is dropped."""
+"""Random numbers up to this many are drawn when code reads them: they decide whether a layer is dropped."""
 
 
 def scalar(func: Any, args: Any, kwargs: Any, assume: Assume) -> Any:
@@ -130,7 +130,7 @@ def chosen(func: Any, args: Any, kwargs: Any, output: Any, assume: Assume) -> No
 
 
 def drawn(func: Any, args: Any, kwargs: Any, output: Any, assume: Assume) -> None:
-    """A few random numbers, which somebody may look at."""
+    """A few random numbers, which code may read."""
     if output.numel() > FEW:
         return
 
