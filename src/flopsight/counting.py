@@ -35,7 +35,7 @@ from .capture.model.sites import Sites, sites_of
 from .capture.model.tensors import held_bytes
 from .capture.twin.meta_copy import NoTwinError, twin_of
 from .capture.twin.meta_counter import MetaCounter
-from .caveats import Caveat, DirectForward, Note, NoTwin, OtherThreads, PutBack, Raised, Scripted, TwinWithoutAutocast
+from .caveats import Caveat, DirectForward, Note, NoTwin, OtherThreads, PutBack, Raised, Scripted
 from .distributed.patience import asking_after
 from .distributed.shards import inside as inside_of
 from .distributed.topology import is_engine, job_name, mesh_dimensions
@@ -273,8 +273,6 @@ def count_on_twin(run: Run, options: Options = DEFAULTS, make: Callable[[Run], R
     except Exception as problem:
         tape = begun.tape if begun is not None else None
         raise NoTwinError(f"it does not run on meta ({type(problem).__name__}: {problem})", tape) from problem
-    if torch.is_autocast_enabled(target):
-        recording.tape.doubt(TwinWithoutAutocast())
     return TwinCount(recording, parameters)
 
 

@@ -7,7 +7,6 @@ from torch.nn.modules.lazy import LazyModuleMixin
 from toys import HIDDEN, LINEAR_FLOPS, MACS, OUT, PARAMS, ROWS, WIDE, Net, rows
 
 import flopsight
-from flopsight.caveats import TwinWithoutAutocast
 
 NORM_TRAINED, NORM_EVAL = 5 * ROWS * HIDDEN, 2 * ROWS * HIDDEN
 """Batch norm: five for every element in training, two in eval."""
@@ -88,12 +87,14 @@ def test_autocast_shows_in_the_dtype_that_products_ran_in():
     assert dtypes(profile, "up") == dtypes(profile, "down") == {"bfloat16"}
 
 
-def test_a_count_on_meta_under_autocast_says_that_it_is_without():
+def test_a_count_on_meta_under_autocast_casts_as_the_model_would():
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        profile = flopsight.count(Net(), (rows(),), on="meta")
+        real, meta = (flopsight.count(Net(), (rows(),), on=on) for on in ("real", "meta"))
 
-    assert profile.macs == MACS
-    assert TwinWithoutAutocast() in profile.caveats
+    assert meta.macs == MACS
+    assert dtypes(meta, "up") == dtypes(meta, "down") == {"bfloat16"}
+    assert meta.forward.bytes == real.forward.bytes
+    assert not meta.caveats
 
 
 @pytest.mark.parametrize("train", [False, True])

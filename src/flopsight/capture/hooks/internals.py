@@ -436,3 +436,48 @@ def hold_back_compiler() -> None:
 def runs_eager() -> bool:
     """Whether compiled code runs as plain Python because of us."""
     return bool(_eager.users)
+
+
+SPARE_AUTOCAST = "AutocastIPU"
+"""The dispatch key of a device that torch has no kernels for: casts that are registered there touch nothing else."""
+_SPARE: Any = torch._C.DispatchKey.AutocastIPU  # type: ignore[attr-defined]
+
+
+def autocast_ops(device: str) -> list[str]:
+    """The names of the ops that autocast has a say in, on a device."""
+    key = {"cpu": "AutocastCPU", "cuda": "AutocastCUDA"}.get(device)
+    if key is None:
+        return []
+    return [name for name in torch._C._dispatch_get_registrations_for_dispatch_key(key) if name.startswith("aten::")]
+
+
+def op_named(name: str) -> Any:
+    """The op with a name such as `aten::conv2d.padding`; None where there is none."""
+    namespace, _, rest = name.partition("::")
+    packet, _, overload = rest.partition(".")
+    return getattr(getattr(getattr(torch.ops, namespace), packet, None), overload or "default", None)
+
+
+_set_autocast = torch.set_autocast_enabled
+
+
+@contextmanager
+def without_autocast(device: str) -> Iterator[None]:
+    """No autocast inside the block; whoever watches it being switched does not see this."""
+    on = torch.is_autocast_enabled(device)
+    _set_autocast(device, False)
+    try:
+        yield
+    finally:
+        _set_autocast(device, on)
+
+
+def use_spare_autocast(*, on: bool) -> None:
+    """Have this thread's ops go through the casts registered under the spare key, or no longer."""
+    torch._C._dispatch_tls_set_dispatch_key_excluded(_SPARE, not on)
+    torch._C._dispatch_tls_set_dispatch_key_included(_SPARE, on)
+
+
+def without_spare_autocast() -> Any:
+    """A context in which ops do not go through those casts."""
+    return torch._C._ExcludeDispatchKeyGuard(torch._C.DispatchKeySet(_SPARE))

@@ -21,6 +21,7 @@ from ..model.sites import Sites
 from ..model.tensors import flat, with_leaves
 from . import known_values
 from .attention import attention_as_on
+from .autocast import Autocast
 from .cpu_kernels import CPU_KERNELS
 from .meta_kernels import KERNELS, by_single_precision, spread
 from .target_device import TargetDevice
@@ -62,6 +63,7 @@ class MetaCounter(Counter):
     def _watch_all(self, entered: ExitStack) -> None:
         """Begin to watch; the model runs as it would on the target device."""
         entered.enter_context(attention_as_on(self._target))
+        entered.enter_context(Autocast(self._target).watching())
         entered.enter_context(self._disguise)
         entered.enter_context(wrapped(torch.overrides, "has_torch_function", self._disguise.unnoticed))
         entered.enter_context(wrapped(BackwardCFunction, "apply", self._disguise.in_backward))

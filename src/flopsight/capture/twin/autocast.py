@@ -1,0 +1,180 @@
+"""Autocast on the twin: torch casts by device, and meta has no casts, so the target's are looked up and done here.
+
+Which operands an op casts, and to what, torch is asked: the op begins on the target device with operands of one stored
+element each, under a mode that notes the casts and ends the call before any kernel runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from ..hooks import internals
+from ..hooks.patches import Call, wrapped
+from ..model.tensors import flat
+
+Tensor = torch.Tensor
+aten = torch.ops.aten
+SUMS_IN_SINGLE = ("cumprod", "cumsum", "log_softmax", "prod", "softmax", "sum")
+"""Ops of a GPU that cast by an argument, which says in what precision to add up."""
+
+
+class Autocast:
+    """The casts of a target device, for this thread's meta tensors and as long as autocast is on."""
+
+    def __init__(self, target: str) -> None:
+        self._target = target if target != "meta" else "cuda" if torch.cuda.is_available() else "cpu"
+        self._casts: dict[Any, dict[int, torch.dtype]] = {}
+        self._weights: dict[int, tuple[Tensor, Tensor]] = {}
+        """Weights that were cast already, with their originals: torch casts them once a block."""
+        self._libraries: list[torch.library.Library] = []
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Cast inside the block wherever autocast is on, also where it was on before."""
+        with ExitStack() as stack:
+            stack.callback(self._end)
+            stack.enter_context(wrapped(torch, "set_autocast_enabled", self._switching))
+            stack.enter_context(wrapped(torch, "clear_autocast_cache", self._forgetting))
+            self._switch()
+            yield
+
+    def _switching(self, plain: Call) -> Call:
+        def switched(*args: Any) -> Any:
+            done = plain(*args)
+            self._switch()
+            return done
+
+        return switched
+
+    def _forgetting(self, plain: Call) -> Call:
+        def forgotten() -> Any:
+            self._weights.clear()
+            return plain()
+
+        return forgotten
+
+    def _switch(self) -> None:
+        on = torch.is_autocast_enabled(self._target)
+        if on and not self._libraries:
+            self._register()
+        if self._libraries:
+            internals.use_spare_autocast(on=on)
+
+    def _end(self) -> None:
+        self._weights.clear()
+        if self._libraries:
+            internals.use_spare_autocast(on=False)
+        while self._libraries:
+            self._libraries.pop()._destroy()
+
+    def _register(self) -> None:
+        """Have the casts ready: for every op that the target casts; the others pass."""
+        others, library = torch.library.Library("_", "IMPL"), torch.library.Library("aten", "IMPL")
+        self._libraries += others, library
+        others.fallback(torch.library.fallthrough_kernel, internals.SPARE_AUTOCAST)
+        for name in internals.autocast_ops(self._target):
+            op = internals.op_named(name)
+            if op is not None:
+                library.impl(name.removeprefix("aten::"), self._kernel(op), internals.SPARE_AUTOCAST)
+
+    def _kernel(self, op: Any) -> Callable[..., Any]:
+        def cast_and_run(*args: Any, **kwargs: Any) -> Any:
+            with internals.without_spare_autocast():
+                if not torch.is_autocast_enabled(self._target):
+                    return op(*args, **kwargs)
+                args, kwargs = self._cast(op, args, kwargs)
+                return op(*args, **kwargs)
+
+        return cast_and_run
+
+    def _cast(self, op: Any, args: Any, kwargs: Any) -> tuple[Any, Any]:
+        tensors = list(flat((args, kwargs)))
+        key = op, tuple(one.dtype for one in tensors), torch.get_autocast_dtype(self._target)
+        casts = self._casts.get(key)
+        if casts is None:
+            casts = self._casts[key] = self._asked(op, args, kwargs)
+        made = list(tensors)
+        for at, dtype in casts.items():  # in torch's order, which decides what backward does first
+            made[at] = self._as(tensors[at], dtype)
+        args, kwargs = _replaced((args, kwargs), iter(made))
+        if self._target == "cuda" and _adds_in_single(op, tensors, args, kwargs):
+            kwargs = {**kwargs, "dtype": torch.float32}
+        return args, kwargs
+
+    def _as(self, tensor: Tensor, dtype: torch.dtype) -> Tensor:
+        weight = tensor.requires_grad and tensor.is_leaf and tensor.dtype is torch.float32 and not tensor._is_view()
+        if not weight or not torch.is_autocast_cache_enabled() or dtype != torch.get_autocast_dtype(self._target):
+            return tensor.to(dtype)
+        if id(tensor) not in self._weights:
+            self._weights[id(tensor)] = tensor, tensor.to(dtype)
+        return self._weights[id(tensor)][1]
+
+    def _asked(self, op: Any, args: Any, kwargs: Any) -> dict[int, torch.dtype]:
+        """What autocast casts, by the position among the tensors of a call; not what the op casts by itself."""
+        with internals.without_modes(), internals.without_functions(), torch.no_grad():
+            casts = self._begun(op, args, kwargs)
+            with internals.without_autocast(self._target):
+                own = self._begun(op, args, kwargs)
+        return {at: dtype for at, dtype in casts.items() if own.get(at) != dtype}
+
+    def _begun(self, op: Any, args: Any, kwargs: Any) -> dict[int, torch.dtype]:
+        """What is cast when an op begins; of every operand one element is stored."""
+        tensors = flat((args, kwargs))
+        given = [_spread(one.dtype, self._target, one.shape) for one in tensors]
+        small_args, small_kwargs = _replaced((args, kwargs), iter(given))
+        with _Casts(given) as seen, suppress(Exception):  # ours, which ends the call, or torch's about such operands
+            op(*small_args, **small_kwargs)
+        found: dict[int, torch.dtype] = seen.found
+        return found
+
+
+class _Seen(Exception):
+    """Every cast was seen; the op itself need not run."""
+
+
+class _Casts(TorchDispatchMode):
+    """Notes which tensors are cast before anything else happens."""
+
+    def __init__(self, given: list[Tensor]) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._given = given
+        self.found: dict[int, torch.dtype] = {}
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """A cast in place of which a tensor of the wanted type is enough; anything else ends the call."""
+        at = next((i for i, one in enumerate(self._given) if args and one is args[0]), None)
+        dtype = (kwargs or {}).get("dtype")
+        if func is not aten._to_copy.default or at is None or dtype is None:
+            raise _Seen
+        self.found[at] = dtype
+        return _spread(dtype, self._given[at].device, self._given[at].shape)
+
+
+def _spread(dtype: torch.dtype, device: Any, shape: Any) -> Tensor:
+    """A tensor of any shape that stores one element."""
+    return torch.empty(1, dtype=dtype, device=device).as_strided(shape, [0] * len(shape))
+
+
+def _adds_in_single(op: Any, tensors: list[Tensor], args: Any, kwargs: Any) -> bool:
+    """Whether a GPU would add up in single precision what comes in half."""
+    names = [argument.name for argument in op._schema.arguments]
+    if "dtype" not in names or op._schema.name.removeprefix("aten::") not in SUMS_IN_SINGLE:
+        return False
+    given = len(args) > names.index("dtype") or kwargs.get("dtype") is not None
+    return not given and tensors[0].dtype in (torch.float16, torch.bfloat16)
+
+
+def _replaced(value: Any, made: Iterator[Tensor]) -> Any:
+    """The same arguments with other tensors, in the order in which `flat` finds them."""
+    if isinstance(value, Tensor):
+        return next(made)
+    if isinstance(value, list | tuple):
+        return type(value)([_replaced(item, made) for item in value])
+    if isinstance(value, dict):
+        return {key: _replaced(item, made) for key, item in value.items()}
+    return value
