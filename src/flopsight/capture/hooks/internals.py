@@ -443,19 +443,37 @@ SPARE_AUTOCAST = "AutocastIPU"
 _SPARE: Any = torch._C.DispatchKey.AutocastIPU  # type: ignore[attr-defined]
 
 
-def autocast_ops(device: str) -> list[str]:
-    """The names of the ops that autocast has a say in, on a device."""
+def autocast_ops(device: str) -> dict[str, Any]:
+    """The ops that autocast has a say in on a device, by name."""
     key = {"cpu": "AutocastCPU", "cuda": "AutocastCUDA"}.get(device)
-    if key is None:
-        return []
-    return [name for name in torch._C._dispatch_get_registrations_for_dispatch_key(key) if name.startswith("aten::")]
+    names = [] if key is None else torch._C._dispatch_get_registrations_for_dispatch_key(key)
+    found = {}
+    for name in names:
+        namespace, _, rest = name.partition("::")
+        packet, _, overload = rest.partition(".")
+        op = getattr(getattr(torch.ops.aten, packet, None), overload or "default", None)
+        if namespace == "aten" and op is not None:
+            found[rest] = op
+    return found
 
 
-def op_named(name: str) -> Any:
-    """The op with a name such as `aten::conv2d.padding`; None where there is none."""
-    namespace, _, rest = name.partition("::")
-    packet, _, overload = rest.partition(".")
-    return getattr(getattr(getattr(torch.ops, namespace), packet, None), overload or "default", None)
+def register_spare_autocast(kernels: Mapping[str, Callable[..., Any]]) -> Callable[[], None]:
+    """Register casts of aten's ops under the spare key, where other ops pass; gives what takes them off again."""
+    others, library = torch.library.Library("_", "IMPL"), torch.library.Library("aten", "IMPL")
+    others.fallback(torch.library.fallthrough_kernel, SPARE_AUTOCAST)
+    for name, kernel_of_it in kernels.items():
+        library.impl(name, kernel_of_it, SPARE_AUTOCAST)
+
+    def unregister() -> None:
+        library._destroy()
+        others._destroy()
+
+    return unregister
+
+
+def is_view(tensor: torch.Tensor) -> bool:
+    """Whether autograd knows a tensor as a view of another."""
+    return tensor._is_view()
 
 
 _set_autocast = torch.set_autocast_enabled

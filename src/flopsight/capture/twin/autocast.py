@@ -11,9 +11,9 @@ from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from ..hooks import internals
+from ..hooks.internals import TorchDispatchMode
 from ..hooks.patches import Call, wrapped
 from ..model.tensors import flat
 
@@ -31,7 +31,7 @@ class Autocast:
         self._casts: dict[Any, dict[int, torch.dtype]] = {}
         self._weights: dict[int, tuple[Tensor, Tensor]] = {}
         """Weights that were cast already, with their originals: torch casts them once a block."""
-        self._libraries: list[torch.library.Library] = []
+        self._unregister: Callable[[], None] | None = None
 
     @contextmanager
     def watching(self) -> Iterator[None]:
@@ -60,27 +60,18 @@ class Autocast:
 
     def _switch(self) -> None:
         on = torch.is_autocast_enabled(self._target)
-        if on and not self._libraries:
-            self._register()
-        if self._libraries:
+        if on and self._unregister is None:
+            ops = {name: self._kernel(op) for name, op in internals.autocast_ops(self._target).items()}
+            self._unregister = internals.register_spare_autocast(ops)
+        if self._unregister is not None:
             internals.use_spare_autocast(on=on)
 
     def _end(self) -> None:
         self._weights.clear()
-        if self._libraries:
+        if self._unregister is not None:
             internals.use_spare_autocast(on=False)
-        while self._libraries:
-            self._libraries.pop()._destroy()
-
-    def _register(self) -> None:
-        """Have the casts ready: for every op that the target casts; the others pass."""
-        others, library = torch.library.Library("_", "IMPL"), torch.library.Library("aten", "IMPL")
-        self._libraries += others, library
-        others.fallback(torch.library.fallthrough_kernel, internals.SPARE_AUTOCAST)
-        for name in internals.autocast_ops(self._target):
-            op = internals.op_named(name)
-            if op is not None:
-                library.impl(name.removeprefix("aten::"), self._kernel(op), internals.SPARE_AUTOCAST)
+            self._unregister()
+            self._unregister = None
 
     def _kernel(self, op: Any) -> Callable[..., Any]:
         def cast_and_run(*args: Any, **kwargs: Any) -> Any:
@@ -107,7 +98,9 @@ class Autocast:
         return args, kwargs
 
     def _as(self, tensor: Tensor, dtype: torch.dtype) -> Tensor:
-        weight = tensor.requires_grad and tensor.is_leaf and tensor.dtype is torch.float32 and not tensor._is_view()
+        weight = (
+            tensor.requires_grad and tensor.is_leaf and tensor.dtype is torch.float32 and not internals.is_view(tensor)
+        )
         if not weight or not torch.is_autocast_cache_enabled() or dtype != torch.get_autocast_dtype(self._target):
             return tensor.to(dtype)
         if id(tensor) not in self._weights:
@@ -162,8 +155,9 @@ def _spread(dtype: torch.dtype, device: Any, shape: Any) -> Tensor:
 
 def _adds_in_single(op: Any, tensors: list[Tensor], args: Any, kwargs: Any) -> bool:
     """Whether a GPU would add up in single precision what comes in half."""
-    names = [argument.name for argument in op._schema.arguments]
-    if "dtype" not in names or op._schema.name.removeprefix("aten::") not in SUMS_IN_SINGLE:
+    schema = internals.schema(op)
+    names = [argument.name for argument in schema.arguments]
+    if "dtype" not in names or schema.name.removeprefix("aten::") not in SUMS_IN_SINGLE:
         return False
     given = len(args) > names.index("dtype") or kwargs.get("dtype") is not None
     return not given and tensors[0].dtype in (torch.float16, torch.bfloat16)
