@@ -10,7 +10,7 @@ BROUGHT = {
     (2, 10): "aten._scaled_mm_v2 aten._scaled_grouped_mm_v2 _c10d_functional.reduce_scatter_tensor_out",
     (2, 11): """
         aten._foreach_powsum aten.linalg__powsum aten.miopen_ctc_loss aten._use_miopen_ctc_loss
-        torch_attn._varlen_attn torch_attn._varlen_attn_backward
+        torch_attn._varlen_attn torch_attn._varlen_attn_backward _c10d_functional._wrap_tensor_autograd
     """,
     (2, 12): """
         aten._flash_attention_forward_no_dropout_inplace aten._foreach_clone aten._philox_key_fold_in

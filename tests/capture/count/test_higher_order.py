@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from releases import TORCH
 from torch import nn
 from torch._higher_order_ops import scan, while_loop
 from torch._higher_order_ops.map import map as map_rows
@@ -57,7 +58,8 @@ def test_every_step_of_a_scan_is_counted():
     with flopsight.recording() as recording:
         scan(lambda total, row: (total + row, total * row), torch.zeros(WIDTH), X, dim=0)
 
-    assert recording.profile.flops == ROWS * 2 * WIDTH
+    steps = ROWS if TORCH >= (2, 12) else ROWS + 1  # older ones run a step ahead to learn the shapes
+    assert recording.profile.flops == steps * 2 * WIDTH
     assert recording.profile.coverage.complete
 
 

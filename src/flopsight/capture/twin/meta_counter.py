@@ -169,7 +169,7 @@ class MetaCounter(Counter):
             return func(*args, **kwargs)
         if made is None:
             kernel = self._kernels.get(func, func)
-            if torch.Tag.pointwise in func.tags and spread(flat(args)):
+            if internals.is_pointwise(func) and spread(flat(args)):
                 output = by_single_precision(kernel, args, kwargs)
             else:
                 output = kernel(*args, **kwargs)

@@ -161,6 +161,7 @@ KERNELS: dict[Any, Callable[..., Any]] = internals.by_op(
         "aten.smooth_l1_loss_backward.default": in_plain_order,
         "aten._transform_bias_rescale_qkv.default": transform_bias_rescale,
         "aten._masked_softmax.default": masked_softmax,
+        "aten._native_multi_head_attention.default": multi_head_attention,
         "aten._grouped_mm.default": grouped_mm,
         "aten._ctc_loss_backward.Tensor": ctc_loss_backward,
         "aten.mkldnn_rnn_layer_backward.default": mkldnn_rnn_layer_backward,
