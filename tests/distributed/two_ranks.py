@@ -139,6 +139,17 @@ def _busy(slow):
     return sum(range(20_000)) if slow else 0
 
 
+def compiled():
+    """Counted as plain Python; what is compiled runs afterwards."""
+    x = batch()
+    profiles = []
+    for model in (DistributedDataParallel(net()), sharded()):
+        fast = torch.compile(model, backend="eager")
+        profiles.append(flopsight.count(fast, (x,), train=True))
+        fast(x).sum().backward()
+    return profiles
+
+
 def sequence_and_loss_parallel():
     tokens, labels = torch.randint(VOCABULARY, (SEQUENCES, LENGTH)), torch.randint(VOCABULARY, (TOKENS,))
     model = parallelize_module(Language(), mesh("tp"), {
@@ -262,6 +273,7 @@ CASES = {
     "ddp_static_graph": ddp_static_graph,
     "ddp_two_buckets": ddp_two_buckets,
     "ddp_timed": ddp_timed,
+    "compiled": compiled,
     "sequence_and_loss_parallel": sequence_and_loss_parallel,
     "pipeline": pipeline,
     "experts": experts,

@@ -40,7 +40,7 @@ def merge(folder: str | Path) -> Job:
     folder = Path(folder)
     if not folder.is_dir():
         raise InputError(f"{folder} is not a folder with the profiles of ranks. Save one per rank there: p.save(path).")
-    paths = sorted(path for path in folder.iterdir() if path.suffix == SUFFIX and path.is_file())
+    paths = sorted(path for path in folder.iterdir() if path.suffix == SUFFIX and not path.is_dir())
     if not paths:
         raise InputError(f"{folder} holds no .json file. Save one profile per rank there: p.save(path).")
     return join([_from_file(path) for path in paths])

@@ -13,8 +13,8 @@ HOOKS = (
     "_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks", "_state_dict_hooks",
     "_state_dict_pre_hooks", "_load_state_dict_pre_hooks", "_load_state_dict_post_hooks",
 )  # fmt: skip
-LIBRARIES = ("torch.distributed", "torch.nn.parallel", "deepspeed")
-"""Packages whose hooks move shards around, and compute nothing of the model's."""
+LIBRARIES = ("torch.distributed", "torch.nn.parallel", "deepspeed", "transformers.distributed")
+"""Packages whose hooks and forwards move shards around, and compute nothing of the model's."""
 INSIDE = {
     "DistributedDataParallel": "module",
     "FullyShardedDataParallel": "_fsdp_wrapped_module",
@@ -103,7 +103,7 @@ class _Rebuilding:
         given = self._given.get(id(module), {})
         held: dict[str, Any] = {}
         for name, value in vars(module).items():
-            if name.startswith(STATE) or name in given:
+            if name.startswith(STATE) or name in given or (name == "forward" and _moves_shards(value)):
                 continue
             if name == "_modules":
                 held[name] = {key: self._memo.get(id(child)) for key, child in value.items()}
