@@ -69,7 +69,7 @@ class StepWatch:
         return True
 
     def end(self) -> None:
-        """Detach everything; a recording is first told which memory is gradients and optimizer state."""
+        """Label gradients and optimizer state in the recording, while they can be told from other memory, and detach."""
         if self.recording is not None:
             self.recording.label(Run(self._sites.whole))
         self.detach()
