@@ -12,6 +12,9 @@ from .patches import Call, wrapped
 from .shared import Shared
 
 Aside = Callable[[], AbstractContextManager[None]]
+SIGNALS = tuple(map(int, signal.valid_signals()))
+_wrapped: set[int] = set()
+"""Signals whose handler may be one of ours."""
 
 
 class _Apart:
@@ -41,28 +44,35 @@ def _install() -> Callable[[], None] | None:
     """Wrap the handlers that there are, and those that are set from now on; only the main thread may."""
     if threading.current_thread() is not threading.main_thread():
         return None
-    _change_all(_wrap)
+    for number in SIGNALS:
+        _change(number, _wrap)
     stack = ExitStack()
     stack.enter_context(wrapped(signal, "signal", _setting))
     stack.enter_context(wrapped(signal, "getsignal", lambda get: lambda number: _unwrap(get(number))))
 
     def remove() -> None:
         stack.close()
-        _change_all(_unwrap)
+        for number in sorted(_wrapped):
+            _change(number, _unwrap)
+        _wrapped.clear()
 
     return remove
 
 
-def _change_all(change: Callable[[Any], Any]) -> None:
-    for number in signal.valid_signals():
-        handler = signal.getsignal(number)
-        changed = change(handler)
-        if changed is not handler:
-            signal.signal(number, changed)
+def _change(number: int, change: Callable[[Any], Any]) -> None:
+    handler = signal.getsignal(number)
+    changed = change(handler)
+    if changed is not handler:
+        signal.signal(number, changed)
+        _wrapped.add(number)
 
 
 def _setting(set_handler: Call) -> Call:
-    return lambda number, handler: _unwrap(set_handler(number, _wrap(handler)))
+    def set_apart(number: int, handler: Any) -> Any:
+        _wrapped.add(number)
+        return _unwrap(set_handler(number, _wrap(handler)))
+
+    return set_apart
 
 
 _watchers: Shared[Aside] = Shared(_install, lambda: threading.current_thread() is threading.main_thread())
