@@ -288,7 +288,7 @@ class Counter(TorchDispatchMode):
         if info.exchanges:
             values = values_by_name(info, args, kwargs)
             site, phase, facts = self._parallel.place(values, info.name, position, site, phase)
-        elif phase is BACKWARD:
+        elif phase is BACKWARD and self._parallel.running:
             self._parallel.note_gradient(output)
         for value in args:
             if isinstance(value, torch.Tensor) and value.layout is not torch.strided and not value.is_nested:

@@ -32,6 +32,8 @@ class ParallelWork:
     def __init__(self, sites: Sites, tape: Tape) -> None:
         self.attribution: Attribution | None = None
         """Where threads are; None while nothing is watched. It is handed over: a cycle would keep the model alive."""
+        self.running = False
+        """Whether there is a process group."""
         self.watching = False
         """Whether there are other ranks."""
         self._sites = sites
@@ -47,7 +49,8 @@ class ParallelWork:
     def watch(self, entered: ExitStack) -> None:
         """Begin to watch, until the stack closes."""
         self.watching = parallel.has_other_ranks()
-        if not parallel.is_running():
+        self.running = parallel.is_running()
+        if not self.running:
             return
         for work in parallel.own_work():
             entered.enter_context(wrapped(work.home, work.name, self._for_owner(work)))
