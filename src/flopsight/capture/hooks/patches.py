@@ -21,6 +21,8 @@ from .shared import Shared
 compiling = torch.compiler.is_compiling
 Call = Callable[..., Any]
 Watcher = Callable[[Call], Call]
+FRAMES = 2
+"""Python frames that a watcher adds to a module call, at most, in multiples of those that the call has without it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,7 +188,7 @@ def _unpatched_import(module: ModuleType) -> Iterator[None]:
 @contextmanager
 def module_calls(watcher: Watcher, *, bare: bool = False) -> Iterator[None]:
     """Wrap every module call made inside the block."""
-    with deeper_recursion(1), wrapped(nn.Module, "__call__", watcher, bare=bare):
+    with deeper_recursion(FRAMES), wrapped(nn.Module, "__call__", watcher, bare=bare):
         yield
 
 
