@@ -9,6 +9,7 @@ if TYPE_CHECKING:  # what type checkers see; tests hold it to the table
     from .compat.flops_profiler import FlopsProfiler as FlopsProfiler
     from .compat.flops_profiler import get_model_profile as get_model_profile
     from .compat.tids import TIDSProfiler as TIDSProfiler
+    from .decoding import generation as generation
     from .distributed.gather import gather as gather
     from .errors import FlopsightError as FlopsightError
     from .formulas.registry import formula as formula
@@ -20,6 +21,7 @@ if TYPE_CHECKING:  # what type checkers see; tests hold it to the table
     from .records import OpRecord as OpRecord
     from .records import TensorMeta as TensorMeta
     from .store import load as load
+    from .sweeping import sweep as sweep
     from .tree import Cost as Cost
     from .tree import Node as Node
     from .tree import Profile as Profile

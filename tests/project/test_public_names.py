@@ -1,9 +1,11 @@
 """The public names: each resolves, and a function stays a function whatever was imported before it."""
 
+import ast
 import importlib
 import subprocess
 import sys
 from itertools import permutations
+from pathlib import Path
 
 import pytest
 
@@ -24,8 +26,6 @@ def test_every_public_name_resolves_to_what_its_home_calls_so(name):
 
 
 def test_no_submodule_bears_a_public_name():
-    from pathlib import Path
-
     root = Path(flopsight.__file__).parent
     submodules = {path.stem for path in root.glob("*.py")} | {path.parent.name for path in root.glob("*/__init__.py")}
 
@@ -70,3 +70,13 @@ def test_importing_the_package_and_what_needs_no_torch_does_not_import_it():
 
 def test_the_check_for_torch_can_fail():
     assert run("import sys, flopsight; flopsight.profile; sys.exit('torch' in sys.modules)").returncode == 1
+
+
+def test_what_type_checkers_see_is_what_the_table_loads():
+    page = ast.parse(Path(flopsight.__file__).read_text())
+    (block,) = [node for node in page.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"]
+
+    seen = {alias.asname: statement.module for statement in block.body for alias in statement.names}
+
+    assert seen == flopsight._HOMES
+    assert all(alias.name == alias.asname for statement in block.body for alias in statement.names)

@@ -1,6 +1,5 @@
 """A user's type checker sees our types: it accepts the right calls and refuses the wrong ones."""
 
-import ast
 import json
 import os
 import shutil
@@ -94,13 +93,3 @@ def test_a_type_checker_refuses_every_mistake(project, refused):
     lines = (HERE / "wrong.py").read_text().splitlines()
 
     assert refused(project, "wrong.py") == {number for number, line in enumerate(lines, 1) if line.endswith(MARK)}
-
-
-def test_what_type_checkers_see_is_what_the_table_loads():
-    page = ast.parse(Path(flopsight.__file__).read_text())
-    (block,) = [node for node in page.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"]
-
-    seen = {alias.asname: statement.module for statement in block.body for alias in statement.names}
-
-    assert seen == flopsight._HOMES
-    assert all(alias.name == alias.asname for statement in block.body for alias in statement.names)
