@@ -85,8 +85,8 @@ def main() -> int:
         outcome = Outcome(**{**results[key], "failed": tuple(results[key]["failed"])})
         print(told(outcome), flush=True)
         outcomes.append(outcome)
-    if not asked.releases and tests == MATRIX_TESTS:
-        PAGE.write_text(page(outcomes, newer, listed))
+    if not asked.releases:
+        PAGE.write_text(page(outcomes, newer, listed, tests))
     return int(any(not outcome.fine for outcome in outcomes if outcome.release != newer))
 
 
@@ -115,13 +115,14 @@ def result(outcome: Outcome) -> str:
     return f"{counts}, {len(outcome.failed)} fail" if outcome.failed else counts
 
 
-def page(outcomes: list[Outcome], newer: str | None, listed: tuple[str, ...]) -> str:
+def page(outcomes: list[Outcome], newer: str | None, listed: tuple[str, ...], tests: tuple[str, ...]) -> str:
     """docs/torch-versions.md."""
     low, high = (".".join(release.split(".")[:2]) for release in (listed[0], listed[-1]))
     rows = "\n".join(
         f"| {o.release}{' (newer than the list)' if o.release == newer else ''} | {o.python} | {result(o)} | {o.doctor} |"
         for o in outcomes
     )
+    folders = ", ".join(f"`tests/{name}`" for name in tests)
     return f"""# Torch versions
 
 Tested on torch {low} to {high}. An older torch is refused in one sentence; a newer one is unproven, and
@@ -131,7 +132,7 @@ Tested on torch {low} to {high}. An older torch is refused in one sentence; a ne
 | --- | --- | --- | --- |
 {rows}
 
-`make torch-matrix` runs these tests and writes this page: every release that
+The tests of this run: {folders}. `make torch-matrix` runs them and writes this page: every release that
 `src/flopsight/capture/hooks/release.py` lists, each from its own wheel, on the CPU. On a machine without CUDA stub libraries
 stand for CUDA's. Releases are kept in `~/.cache/flopsight/torch`, or where `FLOPSIGHT_TORCH_CACHE` says; a matrix that was
 interrupted goes on where it stopped. A release newer than the list is found, run and reported, and fails nothing.

@@ -1,0 +1,27 @@
+"""The page of versions: a row for each run, and a newer release named as such without failing anything."""
+
+from matrix import number, page, result
+from tried import Outcome
+
+GOOD = Outcome("2.15.0", "3.11", 1400, (), 2, "", "fine", 90)
+BAD = Outcome("2.16.0", "3.11", 1398, ("tests.a::x", "tests.a::y"), 0, "", "marks", 90)
+CRASHED = Outcome("2.9.1", "3.11", 0, (), 0, "signal 11", "no report, exit code -11", 9)
+
+
+def test_a_run_is_fine_only_if_all_pass_nothing_crashes_and_the_doctor_agrees():
+    assert [one.fine for one in (GOOD, BAD, CRASHED)] == [True, False, False]
+    assert [result(one) for one in (GOOD, BAD, CRASHED)] == [
+        "1,400 pass", "1,398 pass, 2 fail", "the interpreter crashed (signal 11)",
+    ]  # fmt: skip
+
+
+def test_the_page_has_a_row_for_each_run_and_marks_a_newer_release():
+    text = page([GOOD, BAD], "2.16.0", ("2.9.1", "2.15.0"), ("formulas",))
+
+    assert "Tested on torch 2.9 to 2.15." in text
+    assert "| 2.15.0 | 3.11 | 1,400 pass | fine |" in text
+    assert "| 2.16.0 (newer than the list) | 3.11 | 1,398 pass, 2 fail | marks |" in text
+
+
+def test_releases_compare_as_numbers():
+    assert number("2.10.0") > number("2.9.1")
