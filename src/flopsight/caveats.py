@@ -248,9 +248,11 @@ class Assumed(Caveat):
     """A value that decides how much work is done was not known and had to be assumed."""
 
     what: str
+    where: str = ""
+    """The line of the model's code that asked for it."""
 
     def __str__(self) -> str:
-        return f"Assumed: {self.what}."
+        return f"Assumed: {self.what}{f' ({self.where})' if self.where else ''}."
 
 
 @dataclass(frozen=True)

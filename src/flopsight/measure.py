@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -10,11 +11,13 @@ from typing import Any
 import torch
 from torch import nn
 
+from . import units
 from .analysis.comm_times import with_comm_times
 from .analysis.op_times import with_op_times
 from .analysis.times import with_times
 from .capture.model.copies import copy_of
 from .capture.model.run import Run, make_run
+from .capture.model.tensors import stored_bytes
 from .capture.time.kineto import NoDeviceTrace
 from .capture.time.latency import measure_latency, traced_host_ops
 from .capture.time.module_marks import forget
@@ -23,10 +26,13 @@ from .caveats import Note
 from .counting import Ignored, Options, Recording, attach, count_run, kept
 from .distributed.topology import is_engine
 from .errors import CheckFailed, InputError, whole_number
+from .hardware.free_memory import free_memory
 from .timings import TIME_BUDGET
 from .tree import Profile
 
 Loss = Callable[[Any], torch.Tensor]
+SMALL_COPY = 64 << 20
+"""Bytes up to which a copy is made without asking what is free."""
 
 
 def count(
@@ -41,7 +47,17 @@ def count(
     on: str = "real",
     strict: bool = False,
 ) -> Profile:
-    """Count one run of a model exactly, without timing it; `on="meta"` runs no kernel, `on="copy"` not the model itself.
+    """Count one run of a model exactly, without timing it: parameters, MACs, FLOPs, bytes, module by module.
+
+    `model` is called with `args` and `kwargs`; a single tensor is a tuple of one. `input_shape` makes one random tensor of that
+    shape instead of `args`, in the model's dtype and on its device.
+
+    `train` runs a training step: forward, loss, backward, and the step of `optimizer` where one is given. `loss` is a function
+    of the model's output; without one it is `output.loss`, else a scalar output, else the sum of the floating outputs.
+    Whatever the step changes is put back.
+
+    `on` is where it runs: "real" is the model itself, "copy" a copy of it, "meta" a twin without data, which needs no memory
+    and runs no kernel. `strict` raises CheckFailed where an op has no formula.
 
     >>> import torch, flopsight
     >>> flopsight.count(torch.nn.Linear(8, 2), args=(torch.ones(4, 8),)).macs
@@ -50,6 +66,7 @@ def count(
     if on not in ("real", "copy", "meta"):
         raise InputError(f"on must be 'real', 'copy' or 'meta', not {on!r}.")
     run = make_run(model, args, kwargs, input_shape, train=train, loss=loss, optimizer=optimizer)
+    _warn_of_copies(run, on)
     with run_on(run, on) as run:
         # On meta, memory costs nothing to follow; on real tensors only a training step is worth the time it takes.
         result = count_run(run, Options(memory=train or on == "meta"), meta=on == "meta")
@@ -76,9 +93,21 @@ def profile(
     on: str = "real",
     strict: bool = False,
 ) -> Profile:
-    """Count a model and time it: what it costs, where, and how long it takes without us; `on="copy"` runs a copy of it.
+    """Count a model and time it: what it costs, where, and how long it takes without us.
 
-    After `time_budget` seconds of timed runs no further repeat begins; `progress` is called with what is being done.
+    `model` is called with `args` and `kwargs`; a single tensor is a tuple of one. `input_shape` makes one random tensor of that
+    shape instead of `args`, in the model's dtype and on its device.
+
+    `train` runs a training step: forward, loss, backward, and the step of `optimizer` where one is given. `loss` is a function
+    of the model's output; without one it is `output.loss`, else a scalar output, else the sum of the floating outputs.
+    Whatever the step changes is put back.
+
+    `warmup` runs come before `repeats` timed ones; after `time_budget` seconds no further repeat begins. `latency=False` does
+    not time, `memory=False` does not follow memory, `timeline=True` adds one traced run. `batch_size` is the samples of a batch
+    for the throughput, where the first size of the first input is not it. `progress` is called with what is being done.
+
+    `on` is where it runs: "real" is the model itself, "copy" a copy of it. `strict` raises CheckFailed where an op has no
+    formula.
 
     >>> import torch, flopsight
     >>> flopsight.profile(torch.nn.Linear(8, 2), args=(torch.ones(4, 8),), repeats=2).root.calls
@@ -91,6 +120,7 @@ def profile(
             f"on must be 'real' or 'copy', not {on!r}. Without kernels there is no time: flopsight.count(..., on='meta')."
         )
     run = make_run(model, args, kwargs, input_shape, train=train, loss=loss, optimizer=optimizer)
+    _warn_of_copies(run, on)
     with run_on(run, on) as run:
         result = profile_run(
             run,
@@ -175,6 +205,20 @@ def run_on(run: Run, on: str) -> Iterator[Run]:
         return
     with kept(replace(run, optimizer=None)):
         yield copy_of(run)
+
+
+def _warn_of_copies(run: Run, on: str) -> None:
+    """Say beforehand that the copies we make, to run on or to put the model back, may not fit into memory."""
+    if on == "meta" or run.device.type == "meta" or (run.optimizer is None and on != "copy"):
+        return
+    copied = sum(stored_bytes(tensor) for tensor in [*run.model.parameters(), *run.model.buffers()])
+    free = free_memory(str(run.device)) if copied > SMALL_COPY else None
+    if free is not None and copied > free:
+        warnings.warn(
+            f"flopsight is about to copy {units.size(copied)} of parameters and buffers, and {units.size(free)} is free on "
+            f"{run.device}. flopsight.count(..., on='meta') needs no memory.",
+            stacklevel=3,
+        )
 
 
 def checked(result: Profile) -> Profile:

@@ -27,6 +27,8 @@ class Call:
     kwargs: Mapping[str, Any] = field(default_factory=dict)
     remark: str = ""
     """What a reader should know of inputs that were made without being asked for."""
+    together: frozenset[str] = frozenset()
+    """Names of inputs that fit one another: where one is given, the others are not made."""
 
 
 @dataclass(frozen=True)

@@ -97,7 +97,9 @@ def call_with(target: Target, brought: Call, blueprint: Blueprint, specs: Sequen
             made = blueprint.inputs(model, Sizes(sizes.batch or batch, sizes.seq or tokens))
     if specs:
         # embeddings that were handed in take the place of tokens
-        more = {} if any(name.endswith("embeds") for name in kwargs) else made.kwargs
+        replaced = any(name.endswith("embeds") for name in kwargs)
+        left_out = made.together if any(name in made.together for name in kwargs) else ()
+        more = {} if replaced else {name: value for name, value in made.kwargs.items() if name not in left_out}
         call = Call(args, {**moved(more, device, dtype), **kwargs})
     else:
         call = brought if brought.args or brought.kwargs else made

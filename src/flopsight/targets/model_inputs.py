@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 TOKENS = 128
+VIDEO = ("videomae", "timesformer", "vivit")
 SAMPLES = 16_000
 """One second of sound."""
 FRAMES = 128
@@ -21,20 +22,26 @@ FRAMES = 128
 
 def default_call(model: Any, config: Any, sizes: Sizes) -> Call:
     """One sequence, image or sound, by the names that the model's forward has; nothing where it wants something else."""
+    from . import multimodal_inputs
+
     takes = inspect.signature(model.forward).parameters
     batch = sizes.batch or 1
     made: dict[str, Any] = {}
     main = model.main_input_name
-    if main in MAKERS:
+    together: frozenset[str] = frozenset()
+    if multimodal_inputs.reads_images_in_text(model, config):
+        made |= multimodal_inputs.image_and_text(model, config, batch, sizes)
+        together = multimodal_inputs.TOGETHER
+    elif "input_ids" in takes and "pixel_values" in takes and _side_by_side(config):
+        made |= _tokens(config, batch, sizes) | _image(config, batch, sizes)
+    elif main in MAKERS:
         made |= MAKERS[main](config, batch, sizes)
-    if "input_ids" in takes and main != "input_ids" and _text(config) is not None and _needs_text(config, takes):
-        made |= _tokens(config, batch, sizes)
-    if main == "input_ids" and "pixel_values" in takes and _joint(config):
-        made |= MAKERS["pixel_values"](config, batch, sizes)
     if config.is_encoder_decoder and "decoder_input_ids" in takes:
-        made["decoder_input_ids"] = token_ids(config, batch, sizes.seq or _few_tokens(config, TOKENS))
+        made["decoder_input_ids"] = token_ids(config, batch, sizes.seq or few_tokens(config))
     remark = ", ".join(f"{name} {units.shape(value.shape)}" for name, value in made.items())
-    return Call((), made, remark)
+    if made and "pixel_values" in takes and "pixel_values" not in made:
+        remark += " (no image)"
+    return Call((), made, remark, together)
 
 
 def _text(config: Any) -> Any:
@@ -47,18 +54,16 @@ def _vision(config: Any) -> Any:
     """The configuration of the part that sees images."""
     for name in ("vision_config", "backbone_config", "vision_model_config", "image_encoder_config"):
         found = getattr(config, name, None)
-        if found is not None and hasattr(found, "image_size"):
+        if found is not None and (hasattr(found, "image_size") or hasattr(found, "num_patches")):
             return found
     return config
 
 
-def _joint(config: Any) -> bool:
+def _side_by_side(config: Any) -> bool:
     """Whether text and image go in side by side, as into CLIP, rather than one inside the other."""
-    return hasattr(config, "projection_dim") and hasattr(config, "vision_config") and hasattr(config, "text_config")
-
-
-def _needs_text(config: Any, takes: Mapping[str, Any]) -> bool:
-    return _joint(config) or takes["input_ids"].default is inspect.Parameter.empty
+    return all(hasattr(config, name) for name in ("text_config", "vision_config")) and not any(
+        hasattr(config, name) for name in ("image_token_id", "image_token_index")
+    )
 
 
 def token_ids(config: Any, batch: int, length: int) -> Tensor:
@@ -81,30 +86,44 @@ def _is_special(name: str) -> bool:
     return name.endswith(("token_id", "token_index"))
 
 
-def _few_tokens(config: Any, wanted: int) -> int:
-    """No more tokens than the model has positions for."""
+def few_tokens(config: Any) -> int:
+    """128 tokens, and no more than the model has positions for."""
     text = _text(config) or config
     names = ("max_position_embeddings", "n_positions", "max_target_positions")
     known = [value for name in names if isinstance(value := getattr(text, name, None), int) and value > 0]
-    return min([wanted, *known])
+    return min([TOKENS, *known])
 
 
 def _tokens(config: Any, batch: int, sizes: Sizes) -> dict[str, Any]:
     if _text(config) is None:
         return {}
-    return {"input_ids": token_ids(config, batch, sizes.seq or _few_tokens(config, TOKENS))}
+    return {"input_ids": token_ids(config, batch, sizes.seq or few_tokens(config))}
 
 
-def _image(config: Any, batch: int, _: Sizes) -> dict[str, Any]:
+def image_of(config: Any, batch: int) -> dict[str, Any]:
+    """One image of the size in the configuration, or a short video where the model takes those."""
     import torch
 
     seen = _vision(config)
+    if hasattr(seen, "num_patches") and not hasattr(
+        seen, "image_size"
+    ):  # SigLIP 2: patches in a row, with their layout
+        side, width = int(seen.num_patches**0.5), seen.num_channels * seen.patch_size**2
+        return {
+            "pixel_values": torch.randn(batch, side * side, width),
+            "pixel_attention_mask": torch.ones((batch, side * side), dtype=torch.int64, device="cpu"),
+            "spatial_shapes": torch.tensor([[side, side]] * batch, device="cpu"),
+        }
     size = getattr(seen, "image_size", None) or getattr(seen, "img_size", None) or 224
     height, width = size if isinstance(size, list | tuple) else (size, size)
     channels = getattr(seen, "num_channels", None) or getattr(seen, "in_channels", None) or 3
-    frames = getattr(seen, "num_frames", None) if "video" in type(config).__name__.lower() else None
-    moving = (frames,) if isinstance(frames, int) else ()
+    frames = getattr(config, "num_frames", None)
+    moving = (frames,) if isinstance(frames, int) and config.model_type in VIDEO else ()
     return {"pixel_values": torch.randn(batch, *moving, int(channels), int(height), int(width))}
+
+
+def _image(config: Any, batch: int, _: Sizes) -> dict[str, Any]:
+    return image_of(config, batch)
 
 
 def _spectrogram(config: Any, batch: int, _: Sizes) -> dict[str, Any]:

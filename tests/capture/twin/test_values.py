@@ -312,7 +312,7 @@ def test_unknown_numbers_are_taken_as_finite(question):
     profile = count(times, "meta")
 
     assert profile.macs == 3 * ONCE
-    assert [str(doubt) for doubt in profile.caveats] == ["Assumed: numbers that depend on data are finite."]
+    assert [doubt.what for doubt in profile.caveats] == ["numbers that depend on data are finite"]
 
 
 def test_an_assumption_that_decides_nothing_is_not_mentioned():
@@ -343,5 +343,5 @@ def test_on_a_model_without_data_it_is_an_error_that_names_the_op_and_the_module
         def forward(self, x):
             return self.block(x, x)
 
-    with pytest.raises(InputError, match=r"aten\.nonzero in block depends on values"):
+    with pytest.raises(InputError, match=r"aten\.nonzero in block \(test_values\.py:\d+\) depends on values"):
         flopsight.count(Both(), (torch.ones(2, WIDTH, device="meta"),))

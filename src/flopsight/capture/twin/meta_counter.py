@@ -24,6 +24,7 @@ from .attention import attention_as_on
 from .autocast import Autocast
 from .cpu_kernels import CPU_KERNELS
 from .meta_kernels import KERNELS, by_single_precision, spread
+from .model_line import model_line
 from .target_device import TargetDevice
 from .value_ops import AFTER, INSTEAD, ZERO
 
@@ -143,7 +144,7 @@ class MetaCounter(Counter):
         """Note an assumption; zero for an unknown number is refused where real tensors are there to be asked instead."""
         if what is ZERO and self._target != META.type:
             raise known_values.Unknowable
-        self.tape.doubt(Assumed(what))
+        self.tape.doubt(Assumed(what, model_line()))
 
     def _instead(self, func: Any, args: Any, kwargs: Any) -> Any:
         try:
@@ -152,7 +153,7 @@ class MetaCounter(Counter):
             position = self.attribution.here() if self.attribution is not None else None
             where = f" in {position.site.path or 'the model'}" if position is not None else ""
             raise known_values.Unknowable(
-                f"{func.overloadpacket}{where} depends on values, which a model on meta does not have; "
+                f"{func.overloadpacket}{where} ({model_line()}) depends on values, which a model on meta does not have; "
                 f"count it on real tensors."
             ) from None
 
