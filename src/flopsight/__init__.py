@@ -26,7 +26,7 @@ if TYPE_CHECKING:  # what type checkers see; tests hold it to the table
     from .tree import Node as Node
     from .tree import Profile as Profile
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _HOMES = {
     "profile": "measure",
