@@ -14,6 +14,8 @@ class UnknownOp:
     modules: tuple[str, ...] = ()
     bytes: int = 0
     why: str = ""
+    failed: bool = False
+    """Whether it has a formula, which raised or returned no cost; `why` says how."""
 
 
 @dataclass(frozen=True)

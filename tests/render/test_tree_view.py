@@ -138,7 +138,11 @@ def test_unknown_ops_are_named_with_calls_place_and_remedy():
 
 def test_a_formula_that_failed_is_told_by_its_complaint():
     gap = Coverage(
-        unknown={"my.op": UnknownOp(1, ("fc",), why="the formula f() at x.py:3 failed on my.op(): no such shape")}
+        unknown={
+            "my.op": UnknownOp(
+                1, ("fc",), why="the formula f() at x.py:3 failed on my.op(): no such shape", failed=True
+            )
+        }
     )
 
     text = tree(Profile(rooted(linear("", 1, 1, 1)), coverage=gap, caveats=(BadFormula("my.op", "f() failed"),)))

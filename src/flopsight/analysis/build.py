@@ -118,7 +118,6 @@ class _Ledger:
         self._free: Counter[str] = Counter(seen.views)
         self._unknown: dict[str, UnknownOp] = {}
         self._bytes_known = 0
-        self._failed: set[str] = set()
         known: dict[tuple[object, ...], tuple[OpRecord, Priced, str, tuple[Shape, ...]]] = {}
         for record in seen.records:
             if "group_size" in record.facts:
@@ -161,15 +160,13 @@ class _Ledger:
         rows[key] = replace(before, calls=before.calls + record.count, cost=before.cost + cost, shapes=seen)
 
     def _miss(self, record: OpRecord, priced: Priced, cost: Cost) -> None:
-        if record.op not in self._unknown and priced.failed:
-            self._failed.add(record.op)
-        before = self._unknown.get(record.op, UnknownOp(0, why=priced.why))
+        before = self._unknown.get(record.op, UnknownOp(0, why=priced.why, failed=priced.failed))
         modules = before.modules
         if record.module not in modules and len(modules) < MOST_MODULES:
             modules = (*modules, record.module)
-        self._unknown[record.op] = UnknownOp(
-            before.calls + record.count, modules, before.bytes + cost.bytes, before.why
-        )  # fmt: skip
+        self._unknown[record.op] = replace(
+            before, calls=before.calls + record.count, modules=modules, bytes=before.bytes + cost.bytes
+        )
 
     def phases(self, path: str) -> Phases:
         """What ran in a module itself, by phase; unknown ops add the bytes they surely move, no FLOPs."""
@@ -188,7 +185,7 @@ class _Ledger:
 
     def caveats(self) -> tuple[Caveat, ...]:
         """The doubts: ops without a formula, and formulas that failed."""
-        failed = [BadFormula(op, miss.why) for op, miss in self._unknown.items() if op in self._failed]
-        names = tuple(op for op in self._unknown if op not in self._failed)
+        failed = [BadFormula(op, miss.why) for op, miss in self._unknown.items() if miss.failed]
+        names = tuple(op for op, miss in self._unknown.items() if not miss.failed)
         missing = [UnknownOps(names, sum(self._unknown[op].calls for op in names))] if names else []
         return (*missing, *failed)

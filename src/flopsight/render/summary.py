@@ -57,7 +57,7 @@ def coverage_lines(profile: Profile) -> tuple[str, ...]:
         where = f" in {places}{more}" if places else ""
         remedy = f'Say what it costs: @flopsight.formula("{op}")'
         # a formula that raised is written already: its error says what to mend
-        said = remedy if not missing.why or missing.why.startswith("no formula") else missing.why
+        said = missing.why if missing.failed else remedy
         lines.append(f"  {op}: {calls_of(missing.calls)}{where}. {said[:1].upper()}{said[1:]}")
     return tuple(lines)
 
