@@ -68,7 +68,6 @@ class MetaCounter(Counter):
         entered.enter_context(self._disguise)
         entered.enter_context(wrapped(torch.overrides, "has_torch_function", self._disguise.unnoticed))
         entered.enter_context(wrapped(BackwardCFunction, "apply", self._disguise.in_backward))
-        entered.enter_context(wrapped(torch.overrides, "has_torch_function", _not_ours))
         super()._watch_all(entered)
 
     def watch(self, plain: Call) -> Call:
@@ -181,16 +180,6 @@ class MetaCounter(Counter):
 
 def _drop(joined: dict[int, Any], key: int, _reference: object) -> None:
     del joined[key]
-
-
-def _not_ours(asked: Call) -> Call:
-    """Whether tensors override functions: not because of our own mode, or modules would leave their fused path."""
-
-    def answer(relevant_args: Any) -> Any:
-        with internals.without_functions():
-            return asked(relevant_args)
-
-    return answer
 
 
 def _written_by_pointer(kwargs: Any) -> bool:
