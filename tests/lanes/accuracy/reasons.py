@@ -25,24 +25,12 @@ class Reason:
         )
 
 
-WORKSPACE = Reason(
-    "workspace",
-    "oneDNN's LSTM keeps a workspace whose size only oneDNN knows",
-    ops=("aten.mkldnn_rnn_layer", "aten.mkldnn_rnn_layer_backward"),
-)
 WHOLE_SEQUENCE = Reason(
     "whole sequence",
-    "torch multiplies the input of a GRU, an RNN, or a packed or projected LSTM by its weights in one product on the "
+    "torch multiplies the input of a packed GRU or LSTM by its weights in one product on the "
     "CPU and step by step elsewhere: the same MACs, but other sums of gradients, and other tensors kept for backward",
     columns=("flops", "bytes"),
-    modules=("GRU", "LSTM", "RNN"),
-)
-GROUP_NORM = Reason(
-    "group norm",
-    "on the CPU, the backward of a group norm keeps channels last; for other devices autograd copies, and what reads "
-    "the gradient copies back",
-    ops=("aten.clone",),
-    modules=("GroupNorm", "Linear"),
+    modules=("GRU", "LSTM"),
 )
 EMBEDDING_BAG = Reason(
     "embedding bag",

@@ -2,7 +2,6 @@
 
 import diffusers
 import torch
-from reasons import GROUP_NORM
 
 from architectures.entry import Architecture, Example
 
@@ -72,11 +71,11 @@ def autoencoder():
 
 
 ARCHITECTURES = [
-    Architecture("UNet2D", "diffusers", unet, (GROUP_NORM,)),
+    Architecture("UNet2D", "diffusers", unet),
     Architecture("UNet2DCondition", "diffusers", conditional_unet),
     Architecture("UNet3DCondition", "diffusers", video_unet),
     Architecture("DiT", "diffusers", dit),
     Architecture("Stable Diffusion 3", "diffusers", stable_diffusion_3),
     Architecture("FLUX", "diffusers", flux),
-    Architecture("AutoencoderKL", "diffusers", autoencoder, (GROUP_NORM,)),
+    Architecture("AutoencoderKL", "diffusers", autoencoder),
 ]

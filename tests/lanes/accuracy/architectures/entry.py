@@ -24,5 +24,7 @@ class Architecture:
     library: str
     build: Callable[[], Example]
     reasons: tuple[Reason, ...] = ()
+    no_inference_twin: str = ""
+    """Why a count of inference on meta falls back to real tensors, where it does."""
     pooled: str = ""
     """A module whose submodules share its work by data: their rows are compared as one."""

@@ -4,7 +4,7 @@ from functools import partial
 
 import torch
 import transformers as hf
-from reasons import NUMPY, WORKSPACE
+from reasons import NUMPY
 
 from architectures.entry import Architecture, Example
 from architectures.language import ENCODER_DECODER, SMALL
@@ -134,5 +134,5 @@ BUILDERS = {
 ARCHITECTURES = [
     *(Architecture(name, "transformers", build) for name, build in BUILDERS.items()),
     Architecture("wav2vec2, masked", "transformers", wav2vec2_masked, (NUMPY,)),
-    Architecture("EnCodec", "transformers", encodec, (WORKSPACE,)),
+    Architecture("EnCodec", "transformers", encodec),
 ]

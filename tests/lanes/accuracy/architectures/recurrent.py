@@ -3,7 +3,7 @@
 from functools import partial
 
 import torch
-from reasons import EMBEDDING_BAG, WHOLE_SEQUENCE, WORKSPACE
+from reasons import EMBEDDING_BAG, WHOLE_SEQUENCE
 from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
@@ -78,12 +78,12 @@ LSTMS = {
 }
 ARCHITECTURES = [
     *(
-        Architecture(name, "torch", partial(sequence, nn.LSTM, **options), (WORKSPACE,))
+        Architecture(name, "torch", partial(sequence, nn.LSTM, **options))
         for name, options in LSTMS.items()
     ),
-    Architecture("LSTM with projection", "torch", partial(sequence, nn.LSTM, proj_size=8), (WHOLE_SEQUENCE,)),
-    Architecture("GRU", "torch", partial(sequence, nn.GRU, num_layers=2), (WHOLE_SEQUENCE,)),
-    Architecture("RNN", "torch", partial(sequence, nn.RNN), (WHOLE_SEQUENCE,)),
+    Architecture("LSTM with projection", "torch", partial(sequence, nn.LSTM, proj_size=8)),
+    Architecture("GRU", "torch", partial(sequence, nn.GRU, num_layers=2)),
+    Architecture("RNN", "torch", partial(sequence, nn.RNN)),
     Architecture("packed LSTM", "torch", partial(packed, nn.LSTM), (WHOLE_SEQUENCE,)),
     Architecture("packed GRU", "torch", partial(packed, nn.GRU), (WHOLE_SEQUENCE,)),
     Architecture("recurrent cells", "torch", lambda: Example(Cells(), (torch.randn(STEPS, BATCH, WIDTH),))),
@@ -91,7 +91,8 @@ ARCHITECTURES = [
         SelfAttention(HIDDEN, 4, batch_first=True), (torch.randn(2, 8, HIDDEN),)
     )),
     Architecture("TransformerEncoder", "torch", partial(encoder, padded=False)),
-    Architecture("TransformerEncoder, padded", "torch", partial(encoder, padded=True)),
+    Architecture("TransformerEncoder, padded", "torch", partial(encoder, padded=True),
+                 no_inference_twin="it runs on nested tensors, which meta lacks"),
     Architecture("Transformer", "torch", transformer),
     Architecture("EmbeddingBag", "torch", bag, (EMBEDDING_BAG,)),
 ]  # fmt: skip
