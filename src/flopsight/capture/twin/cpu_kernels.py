@@ -35,16 +35,6 @@ def layer_norm(data: Tensor, shape: Any, weight: Tensor | None, *rest: Any) -> t
     return made, *(_as_precise(one, data, weight) for one in statistics)
 
 
-def layer_norm_backward(*args: Any) -> tuple[Tensor | None, ...]:
-    """Gradients of weight and bias in their own precision; before 2.10 torch gives them that of the data on meta."""
-    made, *others = aten.native_layer_norm_backward.default(*args)
-    owners = args[5:7]
-    return made, *(
-        one if one is None or owner is None else torch.empty_like(one, dtype=owner.dtype)
-        for one, owner in zip(others, owners, strict=True)
-    )
-
-
 def group_norm(data: Tensor, weight: Tensor | None, *rest: Any) -> tuple[Tensor, ...]:
     """The same, and a result in the order of the data, which 2.14 brings into plain order on meta."""
     _, *statistics = aten.native_group_norm.default(data, weight, *rest)
@@ -98,7 +88,6 @@ CPU_KERNELS: dict[Any, Callable[..., Any]] = {
     aten.native_batch_norm.default: batch_norm,
     aten.native_batch_norm_backward.default: batch_norm_backward,
     aten.native_layer_norm.default: layer_norm,
-    aten.native_layer_norm_backward.default: layer_norm_backward,
     aten.native_group_norm.default: group_norm,
     aten.native_group_norm_backward.default: group_norm_backward,
     aten.log_sigmoid_forward.default: log_sigmoid,

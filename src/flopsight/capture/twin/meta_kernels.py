@@ -79,9 +79,16 @@ def _changed(value: Any) -> Any:
 
 
 def layer_norm_backward(*args: Any) -> tuple[Tensor | None, ...]:
-    """Gradients in plain order, whatever order the incoming one has."""
+    """Gradients in plain order, whatever order the incoming one has.
+
+    Those of weight and bias have their precision; before 2.10 torch gives them that of the data on meta.
+    """
     data, *others = aten.native_layer_norm_backward.default(*args)
-    return None if data is None else data.contiguous(), *others
+    owned = (
+        one if one is None or owner is None else torch.empty_like(one, dtype=owner.dtype)
+        for one, owner in zip(others, args[5:7], strict=True)
+    )
+    return None if data is None else data.contiguous(), *owned
 
 
 def softmax_backward(_grad: Tensor, output: Tensor, _dim: int, dtype: torch.dtype) -> Tensor:
