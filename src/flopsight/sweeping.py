@@ -27,7 +27,7 @@ from .targets.users import TargetRaised, users_code
 from .tree import Profile
 
 Say = Callable[[int, int, float | None], None]
-"""Is told the points done, all points, and the seconds left."""
+"""Called with the points done, all points, and the seconds left."""
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,7 @@ def sweep(
 
     `inputs` says shapes as `-i` does, with the axes in braces: `"{batch}x3x224x224"`. `train` runs a training step.
     `meta=False` runs and times real models, on `device`; `timing` is then what `profile()` takes: repeats, warmup,
-    time_budget. `progress` is told the points done, all points, and the seconds left.
+    time_budget. `progress` is called with the points done, all points, and the seconds left.
 
     >>> import torch, flopsight
     >>> s = flopsight.sweep(lambda width: (torch.nn.Linear(8, width), torch.ones(4, 8)), {"width": [2, 4]})

@@ -1,4 +1,4 @@
-"""One line on a terminal that says what is being done and for how long; nothing where nobody watches."""
+"""One line on a terminal that says what is being done and for how long; nothing where the output is no terminal."""
 
 from __future__ import annotations
 

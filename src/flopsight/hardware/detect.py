@@ -86,7 +86,7 @@ def detect(device: Any = None, *, peak_flops: Mapping[str, float] | str | None =
 
 
 def cpu_name() -> str:
-    """The processor's name. There is no peak for it: that hangs on clocks nobody can read reliably."""
+    """The processor's name. There is no peak for it: it depends on clocks that cannot be read reliably."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:

@@ -160,7 +160,7 @@ def _check_place(device: str | None, dtype: str | None) -> None:
 
 
 def _needs_inputs(model: nn.Module) -> bool:
-    """Whether the forward has arguments that nobody gave; an optional first one is what the model works on."""
+    """Whether the forward has arguments that were not given; an optional first one is what the model works on."""
     parameters = list(inspect.signature(model.forward).parameters.values())
     named = [
         parameter for parameter in parameters if parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)

@@ -1,11 +1,11 @@
 """The architectures that have no twin, each with the reason; they are counted on real tensors instead."""
 
 EXCEPTIONS = {
-    "vit_pytorch/ats_vit": "aten._unique2 in transformer.layers.0.0.ats depends on values",
+    "vit_pytorch/ats_vit": "aten._unique2 in transformer.layers.0.0.ats (ats_vit.py:",
     "routing_transformer/RoutingTransformerLM": "RoutingTransformer) has hooks",
-    "mixture_of_experts/MoE": "aten._local_scalar_dense in gate depends on values",
+    "mixture_of_experts/MoE": "aten._local_scalar_dense in gate (mixture_of_experts.py:",
     "torch_geometric/GraphUNet": "Cannot access storage of SparseCsrTensorImpl",
-    "kornia/DISK": "aten.nonzero in the model depends on values",
+    "kornia/DISK": "aten.nonzero in the model (detector.py:",
 }
 """It keeps as many tokens as differ; its modules have hooks of their own; its capacity is a number taken from the routing;
 it multiplies sparse matrices, which meta cannot hold; it returns as many key points as it finds."""

@@ -50,7 +50,7 @@ def _topmost_idle(root: Node) -> Iterator[Node]:
 
 
 def frozen_layers(scene: Scene) -> Iterator[Finding]:
-    """Frozen layers at the beginning of the model that save activations and run backward, for a gradient nobody uses."""
+    """Frozen layers at the beginning of the model that save activations and run backward, for a gradient without use."""
     profile = scene.profile
     if not profile.trained:
         return
