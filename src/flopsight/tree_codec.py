@@ -48,8 +48,8 @@ def tree_codec(codec: Codec) -> tuple[Callable[[Node], dict[str, Any]], Callable
         rows = page.get("modules") if type(page) is dict else None
         if type(rows) is not list or not rows:
             raise DamagedError(f" is {shown(page)}, not a table with a list of modules")
-        ops = _Named(page.get("ops", []), lambda value: codec.decode(OpRow, value), "ops")
-        costs = _Named(page.get("costs", []), lambda value: codec.decode(Phases, value), "costs")
+        ops = _Numbered(page.get("ops", []), lambda value: codec.decode(OpRow, value), "ops")
+        costs = _Numbered(page.get("costs", []), lambda value: codec.decode(Phases, value), "costs")
         read = _all_fields(rows, read_fields)
         paths = _paths(rows, read)
         made: list[Node] = []
@@ -117,7 +117,7 @@ class _Numbers(dict[Value, int], Generic[Value]):
         return number
 
 
-class _Named:
+class _Numbered:
     """Values of a list by their number; a value may also stand where its number would."""
 
     def __init__(self, values: Any, read: Convert, name: str) -> None:

@@ -6,14 +6,14 @@ import pytest
 
 from flopsight.cli import main
 from flopsight.doctor import examine as examination
-from flopsight.doctor.finding import Checked, Report
+from flopsight.doctor.finding import Checked, Examination
 
 GOOD = Checked("closed forms", "matmul", True, "512", "every count")
 BAD = Checked("facilities", "traces", False, "no spans", "timelines")
 
 
 def doctored(monkeypatch, *checks):
-    found = Report("0.1", "2.13.0", "3.11", "cpu", "tested", checks)
+    found = Examination("0.1", "2.13.0", "3.11", "cpu", "tested", checks)
     monkeypatch.setattr(examination, "examine", lambda device: found)
 
 

@@ -5,14 +5,14 @@ import torch
 from flopsight.capture.hooks import release
 from flopsight.doctor import closed_forms, facilities, private_apis
 from flopsight.doctor.examine import examine
-from flopsight.doctor.finding import Checked, Report
+from flopsight.doctor.finding import Checked, Examination
 from flopsight.doctor.page import lines, verdict
 
 CPU = torch.device("cpu")
 
 
 def report(*checks, standing="tested"):
-    return Report("0.1", "2.13.0", "3.11", "cpu", standing, checks)
+    return Examination("0.1", "2.13.0", "3.11", "cpu", standing, checks)
 
 
 def test_everything_is_fine_here():

@@ -15,7 +15,7 @@ from torch.distributed.distributed_c10d import PrefixStore
 from ..errors import InputError, StateError
 from ..job import Job
 from ..tree import Profile
-from .merge import Source, join, packed, unpacked
+from .merge import RankText, join, packed, unpacked
 
 COLLECTOR = 0
 """The rank that gets the job."""
@@ -86,7 +86,7 @@ def _store() -> Any:
 
 def _collected(store: Any, size: int, timeout: float, now: Callable[[], float] = time.monotonic) -> Job:
     end = now() + timeout
-    sources: list[Source] = []
+    sources: list[RankText] = []
     problems: dict[int, str] = {}
     for rank in range(size):
         key = str(rank)

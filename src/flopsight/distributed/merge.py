@@ -20,7 +20,7 @@ SUFFIX = ".json"
 
 
 @dataclass(frozen=True)
-class Source:
+class RankText:
     """Where a rank's profile is to be had: its first line at once, the rest when it is needed."""
 
     name: str
@@ -46,9 +46,9 @@ def merge(folder: str | Path) -> Job:
     return join([_from_file(path) for path in paths])
 
 
-def join(sources: Iterable[Source], problems: Mapping[int, str] | None = None, size: int | None = None) -> Job:
+def join(sources: Iterable[RankText], problems: Mapping[int, str] | None = None, size: int | None = None) -> Job:
     """One job out of the sources; those that cannot be read are named in its problems."""
-    summaries: dict[int, tuple[Source, str, Profile]] = {}
+    summaries: dict[int, tuple[RankText, str, Profile]] = {}
     unread: list[str] = []
     for source in sources:
         try:
@@ -67,12 +67,12 @@ def join(sources: Iterable[Source], problems: Mapping[int, str] | None = None, s
     return Job(_profiles(summaries), size or world.size, found)
 
 
-def _summary(source: Source) -> tuple[str, Profile]:
+def _summary(source: RankText) -> tuple[str, Profile]:
     found = store.loads_summary(source.first_line(), source.name)
     return ("", source.full()) if found is None else found
 
 
-def _check_same_job(source: Source, profile: Profile, seen: Mapping[int, tuple[Source, str, Profile]]) -> None:
+def _check_same_job(source: RankText, profile: Profile, seen: Mapping[int, tuple[RankText, str, Profile]]) -> None:
     if not seen:
         return
     other, _, first = next(iter(seen.values()))
@@ -93,7 +93,7 @@ def _check_same_job(source: Source, profile: Profile, seen: Mapping[int, tuple[S
         )
 
 
-def _profiles(summaries: Mapping[int, tuple[Source, str, Profile]]) -> dict[int, Profile]:
+def _profiles(summaries: Mapping[int, tuple[RankText, str, Profile]]) -> dict[int, Profile]:
     """Every rank's profile; of many ranks with the same tree, one keeps its times module by module."""
     found: dict[int, Profile] = {}
     trees: dict[str, Node] = {}
@@ -109,7 +109,7 @@ def _profiles(summaries: Mapping[int, tuple[Source, str, Profile]]) -> dict[int,
     return found
 
 
-def _from_file(path: Path) -> Source:
+def _from_file(path: Path) -> RankText:
     def first_line() -> str:
         try:
             return read_first_line(path)
@@ -122,7 +122,7 @@ def _from_file(path: Path) -> Source:
         except (OSError, UnicodeDecodeError) as problem:
             raise ProfileFileError(f"{path} cannot be read: {problem}.") from None
 
-    return Source(str(path), first_line, text)
+    return RankText(str(path), first_line, text)
 
 
 def packed(profile: Profile) -> bytes:
@@ -130,7 +130,7 @@ def packed(profile: Profile) -> bytes:
     return gzip.compress(store.dumps(profile).encode(), 1)
 
 
-def unpacked(rank: int, data: bytes) -> Source:
+def unpacked(rank: int, data: bytes) -> RankText:
     """What a rank sent, as a source."""
     text = gzip.decompress(data).decode()
-    return Source(f"What rank {rank} sent", lambda: text.partition("\n")[0], lambda: text)
+    return RankText(f"What rank {rank} sent", lambda: text.partition("\n")[0], lambda: text)

@@ -18,7 +18,7 @@ class Checked:
 
 
 @dataclass(frozen=True)
-class Report:
+class Examination:
     """Everything that was looked at on this machine."""
 
     flopsight: str

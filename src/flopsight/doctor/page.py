@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .finding import Report
+from .finding import Examination
 
 STANDINGS = {
     "tested": "this release is tested",
@@ -12,7 +12,7 @@ STANDINGS = {
 }
 
 
-def lines(report: Report) -> list[str]:
+def lines(report: Examination) -> list[str]:
     """What was found, check by check, and a verdict."""
     page = [
         f"flopsight {report.flopsight}, Python {report.python}",
@@ -30,7 +30,7 @@ def lines(report: Report) -> list[str]:
     return [*page, "", verdict(report)]
 
 
-def verdict(report: Report) -> str:
+def verdict(report: Examination) -> str:
     """One sentence for all of it."""
     if report.fine:
         return "Everything works here."
