@@ -132,7 +132,8 @@ Tested on torch {low} to {high}. An older torch is refused in one sentence; a ne
 | --- | --- | --- | --- |
 {rows}
 
-The tests of this run: {folders}. `make torch-matrix` runs them and writes this page: every release that
+The tests of this table: {folders}. `make torch-matrix` writes this page anew, with every test that needs no process of its own:
+every release that
 `src/flopsight/capture/hooks/release.py` lists, each from its own wheel, on the CPU. On a machine without CUDA stub libraries
 stand for CUDA's. Releases are kept in `~/.cache/flopsight/torch`, or where `FLOPSIGHT_TORCH_CACHE` says; a matrix that was
 interrupted goes on where it stopped. A release newer than the list is found, run and reported, and fails nothing.
