@@ -11,7 +11,7 @@ from .. import units
 from ..records import Shape
 from ..tree import Node, Profile
 from .folding import alike
-from .tables import mark, op_totals, own_latencies
+from .tables import mark, op_totals, own_latencies, own_params
 
 Value = float | int | None
 MOST_OP_ROWS = 40_000
@@ -60,7 +60,7 @@ METRICS = (
     Metric("macs", "MACs", "count", "Forward multiply-accumulates of matrix work", lambda n: n.macs,
            lambda n: n.own.macs, shown=False),
     Metric("params", "params", "count", "Elements of distinct parameter tensors", lambda n: n.params,
-           lambda n: sum({p.key: p.numel for p in n.parameters}.values())),
+           own_params),
     Metric("bytes", "bytes moved", "bytes", "Bytes that the forward's operators read and write, unfused",
            lambda n: n.forward.bytes, lambda n: n.own.bytes, shown=False),
     Metric("activation_bytes", "saved", "bytes", "Bytes saved for backward, each storage once",

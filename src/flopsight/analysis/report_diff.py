@@ -9,6 +9,7 @@ from ..tree import Node
 from .compare import Change, Comparison
 from .figures import FIGURES
 from .report import Metric, Value, grid, report
+from .tables import own_params
 
 
 def diff_report(comparison: Comparison) -> dict[str, Any]:
@@ -68,7 +69,7 @@ def _modules(comparison: Comparison) -> Iterator[list[Any]]:
             module.kind,
             "; ".join(module.notes) or "changed",
             other.own.total.flops - one.own.total.flops,
-            _own_params(other) - _own_params(one),
+            own_params(other) - own_params(one),
             other.own_activation_bytes - one.own_activation_bytes,
         ]
 
@@ -86,7 +87,3 @@ def _growth(comparison: Comparison) -> tuple[Metric, ...]:
         Metric("more_params", "change in params", "count", "Parameters, after minus before",
                more(lambda node: node.params), adds=False),
     )  # fmt: skip
-
-
-def _own_params(node: Node) -> int:
-    return sum({parameter.key: parameter.numel for parameter in node.parameters}.values())

@@ -54,7 +54,7 @@ def tree_rows(root: Node) -> list[TableRow]:
 def own_rows(root: Node, sort: str = "flops") -> list[TableRow]:
     """The modules that do something themselves, heaviest first, with their own figures: the column adds up."""
     rows = [
-        _row(node, depth, parent, root, node.own, _own_params(node), node.own_activation_bytes, own_latencies(node))
+        _row(node, depth, parent, root, node.own, own_params(node), node.own_activation_bytes, own_latencies(node))
         for node, depth, parent in with_depths(root)
     ]
     rows = [
@@ -204,7 +204,8 @@ def own_latencies(node: Node) -> Times:
     return forward, backward
 
 
-def _own_params(node: Node) -> int:
+def own_params(node: Node) -> int:
+    """Elements of the distinct parameter tensors that the module itself owns."""
     return sum({parameter.key: parameter.numel for parameter in node.parameters}.values())
 
 
