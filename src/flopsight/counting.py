@@ -181,7 +181,7 @@ def build_profile(tape: Tape, sites: Sites, options: Options) -> Profile:
 
 def _build_profile(tape: Tape, sites: Sites, options: Options) -> Profile:
     run = options.run
-    peak, at_peak, makers = tape.live.peak() if tape.live is not None else (None, {}, {})
+    memory = tape.live.footprint() if tape.live is not None else None
     records = tuple(tape.records())
     root, coverage, caveats = build(
         Observed(
@@ -191,7 +191,7 @@ def _build_profile(tape: Tape, sites: Sites, options: Options) -> Profile:
             views=tape.views(),
             saved_bytes=tape.saved_bytes(),
             allocated_bytes={site.path: size for site, size in tape.grown.items()},
-            peak_bytes={site.path: size for site, size in makers.items()},
+            peak_bytes={site.path: size for site, size in memory.rows.items()} if memory else {},
             dims=mesh_dimensions(sites.roots.values()),
             ignored=options.ignored or _none_ignored,
         )
@@ -211,8 +211,9 @@ def _build_profile(tape: Tape, sites: Sites, options: Options) -> Profile:
         caveats=tuple(doubts),
         environment=environment(run),
         trained=any(record.phase == BACKWARD for record in records),
-        peak_bytes=peak,
-        at_peak=at_peak,
+        peak_bytes=memory.peak if memory else None,
+        at_peak=memory.kinds if memory else {},
+        memory_curve=memory.curve if memory else None,
         peak_flops=found.peak_flops() if found else {},
         ceilings=ceilings_of(found, torch.get_num_threads()) if found else None,
     )

@@ -125,6 +125,7 @@ class Job:
             caveats=caveats,
             peak_bytes=None,
             at_peak={},
+            memory_curve=None,
             unsharded=self.whole,
             part="" if self.whole else "not every stage of the pipeline arrived",
         )

@@ -30,7 +30,7 @@ def summary_of(profile: Profile) -> Profile:
         comm=profile.comm,
         setup_comm=profile.setup_comm,
     )
-    return replace(profile, root=cut, timeline=())
+    return replace(profile, root=cut, timeline=(), memory_curve=None)
 
 
 def fingerprint(root: Node) -> str:

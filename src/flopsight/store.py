@@ -21,6 +21,7 @@ from .costs import OpRow
 from .errors import ProfileFileError
 from .files import read_text, write_text
 from .job import Job
+from .memory_curve import MemoryCurve
 from .node import Node
 from .rank_summary import fingerprint, summary_of
 from .records import PHASES, Span
@@ -221,6 +222,14 @@ def _decode_caveat(page: Any) -> Caveat:
     return kind(**CODEC.fields_decoder(kind)(fields))
 
 
+def _decode_curve(page: Any) -> MemoryCurve:
+    curve = MemoryCurve(**CODEC.fields_decoder(MemoryCurve)(page))
+    columns = (*curve.kinds.values(), curve.modules, curve.phases)
+    if not curve.at or any(len(column) != len(curve.at) for column in columns):
+        raise DamagedError(" does not have one value a point in every column")
+    return curve
+
+
 _ANY_WHOLE = partial(whole_number, least=ANY_SIGN)
 
 CODEC = Codec(
@@ -238,6 +247,7 @@ CODEC = Codec(
     names={"Caveat": Caveat},
 )
 CODEC.add(Node, *tree_codec(CODEC))
+CODEC.add(MemoryCurve, CODEC.fields_encoder(MemoryCurve), _decode_curve)
 CODEC.add(Caveat, _encode_caveat, _decode_caveat)
 _RANK_ENCODER = CODEC.fields_encoder(Profile, {"root"})
 _RANK_DECODER = CODEC.fields_decoder(Profile, {"root"})

@@ -14,6 +14,7 @@ from .comm import CommRow, merged
 from .costs import FREE, Cost, OpRow, Phases
 from .coverage import NOTHING_RAN, Coverage, UnknownOp
 from .errors import InputError, did_you_mean
+from .memory_curve import MemoryCurve
 from .node import MOST_LETTERS, Node
 from .records import OUTSIDE, Span
 from .timings import NOT_TIMED, Stat, Timing
@@ -77,6 +78,8 @@ class Profile:
     """Most memory alive at once during the step: parameters, gradients, state, activations, temporaries."""
     at_peak: Mapping[str, int] = field(default_factory=dict)
     """What was alive at the peak, in bytes by kind."""
+    memory_curve: MemoryCurve | None = None
+    """How memory rose and fell over the step, by kind."""
     peak_flops: Mapping[str, float] = field(default_factory=dict)
     """Dense peak of the device by dtype, in FLOP/s, where the device is known."""
     ceilings: Ceilings | None = None

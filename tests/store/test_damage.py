@@ -13,6 +13,7 @@ from flopsight.cli.ops import used_lines
 from flopsight.comm import CommRow
 from flopsight.errors import FlopsightError, ProfileFileError
 from flopsight.job import Job
+from flopsight.memory_curve import MemoryCurve
 from flopsight.records import Span
 from flopsight.render.formats import PRINTED, find
 from flopsight.tree import World
@@ -31,7 +32,10 @@ SPANS = (
 
 def pages():
     """What three unlike profiles and a job look like as JSON, all optional parts filled."""
-    whole = replace(stack(2, width=8), timeline=SPANS, at_peak={"parameters": 5, "other": 7}, step=3)
+    curve = MemoryCurve((0, 3), {"parameters": (5, 5), "other": (0, 7)}, ("", "0"), ("", "forward"))
+    whole = replace(
+        stack(2, width=8), timeline=SPANS, at_peak={"parameters": 5, "other": 7}, memory_curve=curve, step=3
+    )
     comm = (CommRow("all_reduce", "backward", 2, 4096, 4096, 2, "dp", holds=("0.weight",), seconds=0.5),)
     ranks = {
         rank: replace(

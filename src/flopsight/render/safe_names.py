@@ -34,7 +34,7 @@ def safe_names(profiled: Profile | Job) -> Profile | Job:
 
 
 def _safe_profile(profile: Profile, root: Node) -> Profile:
-    texts = ("coverage", "environment", "caveats", "at_peak", "peak_flops", "world", "part")
+    texts = ("coverage", "environment", "caveats", "at_peak", "memory_curve", "peak_flops", "world", "part")
     changed = {name: _each_text(getattr(profile, name), one_line) for name in texts}
     return replace(profile, root=root, **changed)
 

@@ -268,7 +268,7 @@ class Counter(TorchDispatchMode):
             if args and type(args[0]) is nn.Parameter:
                 attribution.touch(position, args[0])
             if live is not None and info.allocates:
-                live.note(output, attribution.where(position)[0], GATHERED if position.gathering else None)
+                live.note(output, *attribution.where(position), GATHERED if position.gathering else None)
             if saved is not None and info.name == "aten.detach" and internals.in_checkpoint():
                 site, phase = attribution.where(position)
                 if phase is FORWARD:
@@ -283,7 +283,9 @@ class Counter(TorchDispatchMode):
         if saved is not None and phase is not FORWARD:
             saved.settle()
         if live is not None:
-            live.note(output, site, GATHERED if position.gathering else RECOMPUTED if phase is RECOMPUTE else None)
+            live.note(
+                output, site, phase, GATHERED if position.gathering else RECOMPUTED if phase is RECOMPUTE else None
+            )
         facts = tuple(info.facts(values_by_name(info, args, kwargs)).items()) if info.facts else ()
         if info.exchanges:
             values = values_by_name(info, args, kwargs)

@@ -17,6 +17,7 @@ from ..hooks import internals
 from ..hooks.patches import Call, wrapped
 from ..model.sites import Site
 from ..model.tensors import flat, plain_tensors, tensors_in
+from .footprint import Footprint, History, footprint
 
 
 class Saved:
@@ -265,6 +266,9 @@ class Live:
         self._sizes: dict[int, int] = {}
         """Sizes of storages that changed theirs."""
         self._events: list[tuple[int, int]] = []
+        self._phase = ""
+        self._phases: dict[int, str] = {}
+        """The phase that begins with an event, by the event's number."""
         self.leave_out(there)
 
     def leave_out(self, there: Mapping[str, Iterable[torch.Tensor]]) -> None:
@@ -279,12 +283,14 @@ class Live:
                 if birth is not None:
                     self._labels.setdefault(birth, what)
 
-    def note(self, output: Any, site: Site, what: str | None = None) -> None:
+    def note(self, output: Any, site: Site, phase: str, what: str | None = None) -> None:
         """An op of `site` returned this; `what` it is, where that is known already."""
         for tensor in (output,) if isinstance(output, torch.Tensor) else flat(output):
             birth = self._bear(tensor, site)
             if birth is not None:
                 size = self._births[birth][1]
+                if phase is not self._phase:
+                    self._phase = self._phases[len(self._events)] = phase
                 self._events.append((birth, size))
                 self.current += size
                 if what is not None:
@@ -293,7 +299,7 @@ class Live:
     def gathered(self, tensors: Iterable[torch.Tensor], site: Site) -> None:
         """These weights are here as a whole now."""
         for tensor in tensors:
-            self.note(tensor, site)
+            self.note(tensor, site, self._phase)
             self.label(tensor, GATHERED)
 
     def resized(self, storage: torch.UntypedStorage, gatherer: Site | None) -> None:
@@ -351,25 +357,20 @@ class Live:
         known = self._alive.get(internals.storage_key(tensor)) if internals.has_storage(tensor) else None
         return known[0] if known is not None else None
 
-    def peak(self) -> tuple[int, dict[str, int], dict[Site, int]]:
-        """Most bytes alive at once; what they were, and whose.
+    def footprint(self) -> Footprint:
+        """Most bytes alive at once, what they were and whose, and the curve of the step.
 
         The first step of an optimizer makes its state when the activations are gone, every later one has it from the
         beginning. That is the peak that matters, so the state is there from the beginning here too.
         """
         state = {birth for birth, what in self._labels.items() if what in LASTING}
-        before = [(birth, self._births[birth][1]) for birth in {*self._before, *state}]
-        events = [*before, *((birth, change) for birth, change in self._events if change < 0 or birth not in state)]
-        now = highest = at = 0
-        for i, (_, change) in enumerate(events):
-            now += change
-            if now > highest:
-                highest, at = now, i + 1
-        kinds: Counter[str] = Counter()
-        rows: Counter[Site] = Counter()
-        for birth, change in events[:at]:
-            kinds[self._labels.get(birth, TEMPORARIES)] += change
-            site = self._births[birth][0]
-            if site is not None and birth not in state:
-                rows[site] += change
-        return highest, {kind: size for kind, size in kinds.items() if size}, +rows
+        there = {*self._before, *state}
+        return footprint(
+            History(
+                before=[(birth, self._births[birth][1]) for birth in there],
+                events=[(birth, 0 if change > 0 and birth in state else change) for birth, change in self._events],
+                kind=[self._labels.get(birth, TEMPORARIES) for birth in range(len(self._births))],
+                maker=[None if birth in state else site for birth, (site, _) in enumerate(self._births)],
+                phases=self._phases,
+            )
+        )
