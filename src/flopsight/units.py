@@ -56,6 +56,11 @@ def count(value: int) -> str:
     return f"{value:,}"
 
 
+def calls(number: int) -> str:
+    """`1 call`, `2 calls`."""
+    return f"{count(number)} call{'' if number == 1 else 's'}"
+
+
 def shape(dims: Sequence[int]) -> str:
     """A tensor's shape as the command line takes it: `16x3x224x224`."""
     return "x".join(map(str, dims)) or "scalar"

@@ -79,7 +79,7 @@ def _exchanged(profile: Profile) -> list[Fact]:
 
 def _on_the_wire(row: CommRow) -> str:
     exposed = f", {units.seconds(row.exposed)} exposed of {units.seconds(row.seconds or 0.0)}" if row.exposed else ""
-    return f"{row.calls} calls, {units.size(row.wire_bytes)} sent{exposed}"
+    return f"{units.calls(row.calls)}, {units.size(row.wire_bytes)} sent{exposed}"
 
 
 def _memory(profile: Profile) -> list[Fact]:

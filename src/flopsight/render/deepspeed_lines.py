@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
+from .. import units
 from ..analysis.tables import KindTotals
 from ..caveats import UnknownOps
 from ..tree import Profile
-from .summary import calls_of
 
 Number = TypeVar("Number", int, float)
 
@@ -34,6 +34,6 @@ def top(
 def doubts(profile: Profile) -> list[str]:
     """A line that names what is not counted, where anything is not, and one for every other doubt."""
     unknown = profile.coverage.unknown
-    ops = ", ".join(f"{op} ({calls_of(missed.calls)})" for op, missed in unknown.items())
+    ops = ", ".join(f"{op} ({units.calls(missed.calls)})" for op, missed in unknown.items())
     lines = [f"Not counted: {ops}. Say what they cost with @flopsight.formula."] if unknown else []
     return lines + [f"Caveat: {caveat}" for caveat in profile.caveats if not isinstance(caveat, UnknownOps)]

@@ -49,7 +49,7 @@ def coverage_lines(profile: Profile) -> tuple[str, ...]:
         return (f"coverage 100% of {calls}",)
     # never rounded up to a 100% that is not there
     share, of_bytes = (floor(part * 1000) / 10 for part in (coverage.share, coverage.bytes_share))
-    missed = f"{calls_of(coverage.unknown_calls)} not in the totals:"
+    missed = f"{units.calls(coverage.unknown_calls)} not in the totals:"
     lines = [f"coverage {share}% of {calls}, {of_bytes}% of the bytes they move; {missed}"]
     for op, missing in coverage.unknown.items():
         places = ", ".join(path or "the model itself" for path in missing.modules[:3])
@@ -58,7 +58,7 @@ def coverage_lines(profile: Profile) -> tuple[str, ...]:
         remedy = f'Say what it costs: @flopsight.formula("{op}")'
         # a formula that raised is written already: its error says what to mend
         said = missing.why if missing.failed else remedy
-        lines.append(f"  {op}: {calls_of(missing.calls)}{where}. {said[:1].upper()}{said[1:]}")
+        lines.append(f"  {op}: {units.calls(missing.calls)}{where}. {said[:1].upper()}{said[1:]}")
     return tuple(lines)
 
 
@@ -75,8 +75,3 @@ def caveats(profile: Profile) -> tuple[str, ...]:
 def caveat_lines(profile: Profile) -> tuple[str, ...]:
     """The caveats, one line each."""
     return tuple(f"note: {caveat}" for caveat in caveats(profile))
-
-
-def calls_of(number: int) -> str:
-    """`1 call`, `2 calls`."""
-    return f"{units.count(number)} call{'' if number == 1 else 's'}"

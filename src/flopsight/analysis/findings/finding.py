@@ -44,4 +44,5 @@ class Finding:
 
     def __str__(self) -> str:
         """One sentence with its numbers."""
-        return f"{self.what} ({self.place}): {self.evidence}; {self.win} to win: {self.next_move}."
+        where = "" if self.where == ("",) else f" ({self.place})"
+        return f"{self.what}{where}: {self.evidence}; {self.win} to win: {self.next_move}."
