@@ -11,6 +11,8 @@ import torch
 from torch import nn
 from torch.nn.modules import module as module_internals
 
+from flopsight.capture.hooks.internals import top_saved_hooks
+
 optimizer_internals = import_module("torch.optim.optimizer")
 PATCHABLE = (torch, torch.nn.functional, torch.Tensor)
 CHANGED_BY_TORCH = {"manual_seed"}  # importing torch._dynamo wraps it
@@ -40,7 +42,7 @@ def process_state() -> dict:
         "dispatch modes": torch._C._len_torch_dispatch_stack(),
         "in a dispatch mode": torch.utils._python_dispatch.is_in_torch_dispatch_mode(),
         "function modes": torch._C._len_torch_function_stack(),
-        "saved tensor hooks": torch._C._autograd._top_saved_tensors_default_hooks(True),
+        "saved tensor hooks": top_saved_hooks(),
         "deterministic": torch.are_deterministic_algorithms_enabled(),
         "deterministic, warn only": torch.is_deterministic_algorithms_warn_only_enabled(),
         "cudnn": (torch.backends.cudnn.benchmark, torch.backends.cudnn.deterministic),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack, nullcontext
+from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -94,7 +95,9 @@ class Counter(TorchDispatchMode):
         entered.enter_context(handlers_apart(self._aside))
         entered.enter_context(optimizer_steps(self._begin_step, self._end_step))
         entered.enter_context(wrapped(torch.cuda.CUDAGraph, "replay", self._replays))
-        entered.enter_context(wrapped(torch._ops.HigherOrderOperator, "__call__", branches_in_python))
+        entered.enter_context(
+            wrapped(torch._ops.HigherOrderOperator, "__call__", partial(branches_in_python, mode=type(self)))
+        )
         self._parallel.watch(entered)
         saved = self.tape.saved
         if saved is not None and internals.saved_hooks_allowed():

@@ -27,8 +27,8 @@ def entering(args: Any, enter: Callable[[Call], Call]) -> Any:
     return with_leaves(args, lambda leaf: enter(leaf) if callable(leaf) else leaf)
 
 
-def branches_in_python(call: Call) -> Call:
-    """Run a branch of torch.cond as the plain Python that it is.
+def branches_in_python(call: Call, mode: type[internals.TorchDispatchMode]) -> Call:
+    """Run a branch of torch.cond as the plain Python that it is; other ops go to our mode.
 
     Torch compiles torch.cond wherever it is called, to find the weights that its branches use. Under a dispatch mode it
     does not, and such weights would get no gradient.
@@ -36,6 +36,7 @@ def branches_in_python(call: Call) -> Call:
 
     def called(op: Any, *args: Any, **kwargs: Any) -> Any:
         if op.name() != "cond" or kwargs or len(args) != 4 or internals.transformed():
+            internals.offer_to_mode(op, mode)
             return call(op, *args, **kwargs)
         chosen, if_true, if_false, operands = args
         return (if_true if chosen else if_false)(*operands)

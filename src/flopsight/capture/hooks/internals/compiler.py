@@ -1,0 +1,58 @@
+"""Compiled code, and how it runs as plain Python while we watch."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from types import MethodType
+from typing import Any
+
+import torch
+
+from ..shared import Shared
+
+
+def bypasses_call(wrapper: Any) -> bool:
+    """Whether a wrapper of torch.compile runs its module by the `__call__` that it kept when it was made."""
+    return isinstance(getattr(wrapper.forward, "_torchdynamo_orig_callable", None), MethodType)
+
+
+_compiler_wanted = False
+"""Whether the eager stance may import the compiler: only once code is about to be compiled."""
+
+
+def _set_stance() -> Callable[[], None] | None:
+    if not (_compiler_wanted or compiler_imported()):
+        return None
+    stance = torch.compiler.set_stance("force_eager")
+    return lambda: stance.__exit__(None, None, None)
+
+
+_eager: Shared[object] = Shared(_set_stance)
+"""Compiled code runs as plain Python. The stance is the process's own."""
+
+
+def compiler_imported() -> bool:
+    """Whether anything can have been compiled yet."""
+    return "torch._dynamo" in sys.modules
+
+
+def eager_stance() -> AbstractContextManager[None]:
+    """A context in which code that is compiled already runs as plain Python."""
+    return _eager.used_by(object())
+
+
+def hold_back_compiler() -> None:
+    """Inside that context, let what is compiled from now on run as plain Python too."""
+    global _compiler_wanted  # noqa: PLW0603
+    _compiler_wanted = True
+    try:
+        _eager.settle()
+    finally:
+        _compiler_wanted = False
+
+
+def runs_eager() -> bool:
+    """Whether compiled code runs as plain Python because of us."""
+    return bool(_eager.users)

@@ -1,0 +1,99 @@
+"""What torch knows of an op: schema, tags, kernels, and how releases differ in what they run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from operator import attrgetter
+from typing import Any, TypeVar
+
+import torch
+
+from ..release import TORCH
+
+Value = TypeVar("Value")
+NormBase = torch.nn.modules.batchnorm._NormBase
+"""What batch norms and instance norms have in common: running statistics."""
+schema: Callable[[Any], Any] = attrgetter("_schema")
+"""The arguments and results of an op."""
+ATTENTION_ADDS_A_BATCH = TORCH >= (2, 14)
+"""Whether scaled_dot_product_attention takes three dimensions as a batch of one, where older ones run single products."""
+GROUP_NORM_KEEPS_ORDER = TORCH >= (2, 14)
+"""Whether group norm takes its input and its gradient in any memory order; older ones copy both first."""
+attention_choice: Callable[..., int] = torch._fused_sdp_choice
+"""Which kernel scaled_dot_product_attention would run on these tensors, as a number."""
+
+
+def unregister(library: torch.library.Library) -> Callable[[], None]:
+    """What takes a library's kernels back."""
+    return library._destroy
+
+
+def uses_onednn() -> bool:
+    """Whether the CPU's convolutions and recurrent layers go to oneDNN."""
+    return torch.backends.mkldnn.is_available() and bool(torch._C._get_mkldnn_enabled())
+
+
+def onednn_has_halves(dtype: torch.dtype) -> bool:
+    """Whether oneDNN works with a type of half precision on this CPU."""
+    ask = {
+        torch.bfloat16: torch.ops.mkldnn._is_mkldnn_bf16_supported,
+        torch.float16: torch.ops.mkldnn._is_mkldnn_fp16_supported,
+    }.get(dtype)
+    return bool(ask is not None and ask())
+
+
+def python_body(func: Any) -> Callable[..., Any] | None:
+    """The Python function behind an op made with torch.library.custom_op, for the device at hand."""
+    from torch._library.custom_ops import OPDEFS
+
+    definition = OPDEFS.get(func._schema.name)
+    if definition is None:
+        return None
+    bodies: dict[str | None, Callable[..., Any]] = definition._backend_fns
+    return bodies.get(None) or bodies.get("cpu") or definition._init_fn
+
+
+def kernel(func: Any, *keys: str) -> Callable[..., Any] | None:
+    """The first kernel that the op has for one of the dispatch keys; asking for a missing one would crash."""
+    for key in keys:
+        if torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), key):
+            dispatch_key = getattr(torch._C.DispatchKey, key)
+            return lambda *args, **kwargs: func._op_dk(dispatch_key, *args, **kwargs)
+    return None
+
+
+_REDUCTION_TAG = getattr(torch.Tag, "reduction", None)  # since 2.10; older ones go by the names below
+_REDUCTIONS = frozenset(
+    f"aten::{name}"
+    for name in (
+        "all", "amax", "amin", "aminmax", "any", "argmax", "argmin", "count_nonzero", "linalg_vector_norm", "logsumexp",
+        "max", "mean", "min", "nansum", "norm", "prod", "std", "std_mean", "sum", "var", "var_mean",
+    )
+)  # fmt: skip
+_POINTWISE = frozenset(("aten::ldexp", "aten::leaky_relu"))  # tagged since 2.10
+
+
+def is_pointwise(func: Any) -> bool:
+    """Whether each element of the op's result comes from one element of every operand."""
+    return torch.Tag.pointwise in func.tags or func._schema.name in _POINTWISE
+
+
+def is_reduction(func: Any) -> bool:
+    """Whether the op makes few elements of many: a sum, a mean, a maximum."""
+    return func._schema.name in _REDUCTIONS if _REDUCTION_TAG is None else _REDUCTION_TAG in func.tags
+
+
+def by_op(named: Mapping[str, Value]) -> dict[Any, Value]:
+    """The same table by op instead of by name (`aten.mm.default`), without the ops that this torch does not have."""
+    found = {}
+    for name, value in named.items():
+        namespace, packet, overload = name.split(".")
+        op = getattr(getattr(getattr(torch.ops, namespace), packet, None), overload, None)
+        if op is not None:
+            found[op] = value
+    return found
+
+
+def is_composite(func: Any) -> bool:
+    """Whether the op is written in terms of other ops."""
+    return bool(func._can_decompose())

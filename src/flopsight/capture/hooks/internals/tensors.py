@@ -1,0 +1,64 @@
+"""What a tensor is made of: storage, parts of a wrapper, elements of a sparse or nested one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from operator import attrgetter
+
+import torch
+from torch._prims_common import suggest_memory_format
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
+
+FakeTensor = torch._subclasses.fake_tensor.FakeTensor
+"""A tensor that has a shape and no values, in which torch traces."""
+is_wrapper_subclass: Callable[[object], bool] = is_traceable_wrapper_subclass
+storage_number: Callable[[torch.UntypedStorage], int] = attrgetter("_cdata")
+"""What two storages share exactly when they are the same memory, on meta too."""
+
+
+def storage_key(tensor: torch.Tensor) -> int:
+    """What two tensors share exactly when they share memory, on meta too."""
+    key: int = tensor.untyped_storage()._cdata
+    return key
+
+
+_STRIDED = torch.strided
+_of_torch_func: Callable[[torch.Tensor], bool] = torch._C._functorch.is_functorch_wrapped_tensor
+_PLAIN = (torch.Tensor, torch.nn.Parameter)
+
+
+def has_storage(tensor: torch.Tensor) -> bool:
+    """Whether a tensor has memory of its own: not sparse, not fake, no wrapper of a subclass or of torch.func."""
+    if tensor.layout is not _STRIDED or _of_torch_func(tensor):
+        return False
+    return type(tensor) in _PLAIN or not (is_wrapper_subclass(tensor) or isinstance(tensor, FakeTensor))
+
+
+def sparse_values(tensor: torch.Tensor) -> torch.Tensor:
+    """The elements that a sparse tensor stores, equal places not yet added up."""
+    values: torch.Tensor = tensor._values()
+    return values
+
+
+def sparse_places(tensor: torch.Tensor) -> torch.Tensor:
+    """Where those elements stand, a row for each dimension."""
+    return tensor._indices()
+
+
+def nested_sizes(tensor: torch.Tensor) -> torch.Tensor:
+    """The shape of each part of a nested tensor, a row a part."""
+    return tensor._nested_tensor_size()
+
+
+def inner_tensors(wrapper: torch.Tensor) -> dict[str, torch.Tensor]:
+    """The tensors that a wrapper subclass (DTensor, jagged, quantised) holds, by attribute; none for a plain tensor."""
+    if not is_wrapper_subclass(wrapper):
+        return {}
+    names, _ = wrapper.__tensor_flatten__()  # type: ignore[attr-defined]
+    found = {name: getattr(wrapper, name, None) for name in names}
+    return {name: tensor for name, tensor in found.items() if isinstance(tensor, torch.Tensor)}
+
+
+def memory_order(tensor: torch.Tensor) -> torch.memory_format:
+    """Whether a tensor's channels come last in memory; doubtful cases count as contiguous."""
+    return suggest_memory_format(tensor)
