@@ -49,7 +49,7 @@ function tabs(report: Report, tree: Tree | null, store: Store): Tab[] {
     report.findings && { id: "findings", label: "Findings", make: () => findingsView(report.findings!, tree, store) },
     report.roofline && tree && { id: "roofline", label: "Roofline", make: () => rooflineView(report.roofline!, tree, store) },
     report.operators && { id: "operators", label: "Operators", make: () => gridView(report.operators!, store) },
-    report.memory && { id: "memory", label: "Memory", make: () => memoryView(report.memory!, store) },
+    report.memory && { id: "memory", label: "Memory", make: () => memoryView(report.memory!, tree, store) },
     report.timeline && { id: "timeline", label: "Timeline", make: () => timelineView(report.timeline!) },
     report.ranks && { id: "ranks", label: "Ranks", make: () => el("div", {}, ...report.ranks!.map((grid) => gridView(grid, store))) },
   ];

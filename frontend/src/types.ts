@@ -92,9 +92,16 @@ export interface Report {
   diff?: Grid[] | null;
 }
 
+/** Memory over the step, a value for each point in every column. */
 export interface MemoryCurve {
+  /** Allocations and releases before each point. */
+  at: number[];
   kinds: string[];
-  /** For each sample, bytes by kind. */
-  samples: number[][];
-  labels: string[];
+  /** By kind, the bytes at each point. */
+  bytes: number[][];
+  /** The module that allocated last; -1 where none did. */
+  modules: number[];
+  phases: string[];
+  /** The number of the highest point. */
+  peak: number;
 }

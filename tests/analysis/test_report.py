@@ -8,9 +8,10 @@ from hypothesis import given, settings
 from profiles import lenet, module, oddities, rooted, stack
 from random_trees import trees
 
-from flopsight.analysis.report import METRICS, report, verdict
+from flopsight.analysis.report import METRICS, memory_curve, report, verdict
 from flopsight.caveats import Assumed, BusyMachine, Note
 from flopsight.costs import Cost, OpRow
+from flopsight.memory_curve import MemoryCurve
 from flopsight.records import Span
 from flopsight.tree import Profile
 
@@ -120,3 +121,28 @@ def test_the_verdict_names_the_part_with_most_work():
 
 def test_a_model_in_which_nothing_stands_out_has_no_verdict():
     assert verdict(Profile(rooted(module("", "Net", module("only", "Linear", flops=4))))) == ""
+
+
+CURVE = MemoryCurve(
+    at=(0, 2, 5),
+    kinds={"temporaries": (0, 7, 1), "parameters": (9, 9, 9)},
+    modules=("", "feature_extractor.0.hidden", "<outside>"),
+    phases=("", "forward", "optimizer"),
+)
+
+
+def test_memory_over_the_step_has_what_lasts_at_its_bottom_and_its_peak():
+    data = memory_curve(CURVE, list(lenet().walk()))
+
+    assert data["kinds"] == ["parameters", "temporaries"]
+    assert data["bytes"] == [(9, 9, 9), (0, 7, 1)]
+    assert data["peak"] == 1
+
+
+def test_a_point_leads_to_the_nearest_module_that_is_shown_and_an_op_outside_to_none():
+    nodes = list(lenet().walk())
+
+    before, inside, outside = memory_curve(CURVE, nodes)["modules"]
+
+    assert (before, outside) == (-1, -1)
+    assert nodes[inside].path == "feature_extractor.0"

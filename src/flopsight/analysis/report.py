@@ -8,7 +8,8 @@ from typing import Any
 
 from .. import caveats as doubts
 from .. import units
-from ..records import Shape
+from ..memory_curve import MemoryCurve
+from ..records import OUTSIDE, Shape
 from ..tree import Node, Profile
 from .folding import alike
 from .tables import mark, op_totals, own_latencies, own_params
@@ -16,6 +17,10 @@ from .tables import mark, op_totals, own_latencies, own_params
 Value = float | int | None
 MOST_OP_ROWS = 40_000
 """Operator rows by module up to which the page holds them; a larger profile shows operators of the whole only."""
+LASTING_FIRST = (
+    "parameters", "buffers", "optimizer", "inputs", "gradients", "buckets", "gathered", "activations", "recomputed", "temporaries",
+)  # fmt: skip
+"""Kinds of memory from the lasting ones, which a chart has at its bottom, to the fleeting ones."""
 CONTAINERS = ("ModuleList", "ModuleDict", "Sequential")
 """Classes that only hold other modules: to name one says little."""
 ON_TIMES = (
@@ -199,9 +204,36 @@ def memory(profile: Profile, nodes: Sequence[Node]) -> dict[str, Any] | None:
     return {
         "peak": profile.peak_bytes,
         "kinds": sorted(profile.at_peak.items(), key=lambda pair: -pair[1]),
-        "curve": None,
+        "curve": memory_curve(profile.memory_curve, nodes),
         "grid": grid("Modules that hold memory", columns, rows, [number for number, _ in held]) if held else None,
     }
+
+
+def memory_curve(curve: MemoryCurve | None, nodes: Sequence[Node]) -> dict[str, Any] | None:
+    """Memory over the step as columns, what lasts longest first; modules by their numbers, -1 where none ran."""
+    if curve is None:
+        return None
+    numbers = {node.path: number for number, node in enumerate(nodes) if node.path != OUTSIDE}
+    kinds = sorted(
+        curve.kinds, key=lambda kind: LASTING_FIRST.index(kind) if kind in LASTING_FIRST else len(LASTING_FIRST)
+    )
+    return {
+        "at": curve.at,
+        "kinds": kinds,
+        "bytes": [curve.kinds[kind] for kind in kinds],
+        "modules": [
+            _nearest(path, numbers) if phase else -1 for path, phase in zip(curve.modules, curve.phases, strict=True)
+        ],
+        "phases": curve.phases,
+        "peak": curve.highest,
+    }
+
+
+def _nearest(path: str, numbers: Mapping[str, int]) -> int:
+    """The number of a module, or of the one above it that is shown; -1 for what ran outside every module."""
+    while path not in numbers and path != OUTSIDE:
+        path = path.rpartition(".")[0]
+    return numbers.get(path, -1)
 
 
 def timeline(profile: Profile) -> list[dict[str, Any]] | None:

@@ -7,6 +7,8 @@ from made import EVIL, bert, changed, hostile, job, llama_405b, many, resnet
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.keys import Keys
 
+from flopsight import units
+
 PAGES = {"resnet": resnet, "bert": bert, "405b": llama_405b, "hostile": hostile, "diff": changed, "job": job}
 SIZES = {"desktop": (1400, 1000), "phone": (380, 780), "4k": (3840, 2160)}
 
@@ -201,6 +203,21 @@ def test_a_name_that_tries_to_be_a_formula_stays_text_in_csv(browser, page):
     assert not any(
         line.startswith(("=", "+", "-", "@")) for line in browser.script("return window.copied").splitlines()
     )
+
+
+def test_memory_over_the_step_is_read_by_keyboard_and_leads_to_the_module(browser, page):
+    profile = bert()
+    browser.open(page(profile), hash="#tab=memory")
+    canvas = browser.one("main canvas")
+    peak = profile.memory_curve.highest
+
+    canvas.send_keys(Keys.ARROW_RIGHT)
+    assert units.size(profile.peak_bytes) in browser.one("main .tip").text
+    canvas.send_keys(Keys.ARROW_LEFT)
+    assert units.size(profile.memory_curve.total[peak - 1]) in browser.one("main .tip").text
+    canvas.send_keys(Keys.ENTER)
+
+    assert browser.one(".details h2").text == profile.memory_curve.modules[peak - 1]
 
 
 def test_the_diff_ranks_what_changed(browser, page):

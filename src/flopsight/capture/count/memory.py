@@ -364,13 +364,19 @@ class Live:
         beginning. That is the peak that matters, so the state is there from the beginning here too.
         """
         state = {birth for birth, what in self._labels.items() if what in LASTING}
-        there = {*self._before, *state}
+        events: list[tuple[int, int]] = []
+        phases: dict[int, str] = {}
+        for number, (birth, change) in enumerate(self._events):
+            if number in self._phases:
+                phases[len(events)] = self._phases[number]
+            if change < 0 or birth not in state:
+                events.append((birth, change))
         return footprint(
             History(
-                before=[(birth, self._births[birth][1]) for birth in there],
-                events=[(birth, 0 if change > 0 and birth in state else change) for birth, change in self._events],
+                before=[(birth, self._births[birth][1]) for birth in {*self._before, *state}],
+                events=events,
                 kind=[self._labels.get(birth, TEMPORARIES) for birth in range(len(self._births))],
                 maker=[None if birth in state else site for birth, (site, _) in enumerate(self._births)],
-                phases=self._phases,
+                phases=phases,
             )
         )
