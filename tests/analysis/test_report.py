@@ -21,7 +21,7 @@ def column(page, name):
 
 
 @given(trees)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_what_modules_did_themselves_adds_up_to_the_whole(root):
     page = report(Profile(rooted(root)))
 
@@ -31,7 +31,7 @@ def test_what_modules_did_themselves_adds_up_to_the_whole(root):
 
 
 @given(trees)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_every_module_follows_its_parent_and_bears_its_path(root):
     modules = report(Profile(rooted(root)))["modules"]
 

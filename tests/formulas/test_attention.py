@@ -15,7 +15,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from flopsight.formulas.attention import hidden_pairs
 
 size = st.integers(1, 5)
-few = settings(max_examples=20, deadline=None)
+few = settings(max_examples=20)
 CPU_KERNEL = "aten._scaled_dot_product_flash_attention_for_cpu"
 
 

@@ -13,7 +13,7 @@ from flopsight.formulas import price
 from flopsight.records import OpRecord
 
 load_varlen()
-few = settings(max_examples=20, deadline=None)
+few = settings(max_examples=20)
 
 B, H, KV, S, D = 2, 8, 2, 16, 32
 Q, K, ROWS = (B, H, S, D), (B, KV, S, D), (B, H, S)

@@ -9,7 +9,7 @@ from hypothesis import assume, given, reject, settings
 from hypothesis import strategies as st
 from torch.nn import functional as F
 
-few = settings(max_examples=20, deadline=None)
+few = settings(max_examples=20)
 
 
 @st.composite

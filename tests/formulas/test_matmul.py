@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 size = st.integers(1, 4)
-few = settings(max_examples=25, deadline=None)
+few = settings(max_examples=25)
 
 
 def normal(*shape, dtype=torch.float64):

@@ -12,7 +12,7 @@ from flopsight.formulas import price
 from flopsight.records import OpRecord
 
 size = st.integers(1, 4)
-few = settings(max_examples=15, deadline=None)
+few = settings(max_examples=15)
 pytestmark = pytest.mark.filterwarnings("ignore:torch.quantize_per_tensor", "ignore::DeprecationWarning")
 
 

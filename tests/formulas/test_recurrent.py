@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.nn.utils.rnn import pack_sequence
 
-few = settings(max_examples=20, deadline=None)
+few = settings(max_examples=20)
 size = st.integers(1, 3)
 
 

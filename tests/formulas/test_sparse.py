@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from flopsight.formulas import price
 
 size = st.integers(1, 4)
-few = settings(max_examples=20, deadline=None)
+few = settings(max_examples=20)
 pytestmark = pytest.mark.filterwarnings("ignore:Sparse CSR tensor support is in beta")
 
 
