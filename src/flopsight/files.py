@@ -33,6 +33,11 @@ def read_first_line(path: str | Path) -> str:
 
 
 def write_text(path: str | Path, text: str) -> Path:
+    """Write a text file as `write_bytes` does."""
+    return write_bytes(path, text.encode("utf-8", "backslashreplace"))
+
+
+def write_bytes(path: str | Path, contents: bytes) -> Path:
     """Write a file, so that at every moment the old contents or the new ones are there; folders are made.
 
     A link keeps pointing to its file, and a file keeps its permissions. Streams like /dev/stdout are written as they
@@ -42,9 +47,9 @@ def write_text(path: str | Path, text: str) -> Path:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         if _is_stream(path):
-            path.write_text(text, encoding="utf-8", errors="backslashreplace")
+            path.write_bytes(contents)
         else:
-            _replace(Path(os.path.realpath(path)), text)
+            _replace(Path(os.path.realpath(path)), contents)
     except OSError as problem:
         raise OutputError(f"{path} cannot be written: {problem.strerror or problem}.") from None
     return path
@@ -77,15 +82,15 @@ def _obstacle(path: Path) -> str:
     return "" if writable else f"{folder} is no folder to write it in"
 
 
-def _replace(path: Path, text: str) -> None:
+def _replace(path: Path, contents: bytes) -> None:
     """Write a new file beside the old one, then put it in its place."""
     old = path.stat() if path.exists() else None
     if old is not None and not stat.S_ISREG(old.st_mode):
         raise OSError(f"it is {_kind(old.st_mode)}, not a file")
     new = path.with_name(f".{path.name[:100]}.{uuid4().hex[:8]}.part")
     try:
-        with new.open("x", encoding="utf-8", errors="backslashreplace") as file:
-            file.write(text)
+        with new.open("xb") as file:
+            file.write(contents)
         if old is not None:
             new.chmod(stat.S_IMODE(old.st_mode))
         new.replace(path)

@@ -52,7 +52,7 @@ def test_a_point_stands_at_its_intensity_and_rate(profile):
 
 def test_the_verdict_ends_with_the_share_of_the_limit(profile):
     # 14 s of 17.5 s
-    assert limit_sentence(profile, limits(profile, list(profile.walk()))).endswith("80% of the limit")
+    assert limit_sentence(profile, limits(profile, list(profile.walk()))).endswith("at 80% of the limit")
 
 
 def test_without_ceilings_there_is_no_roofline(profile):
@@ -61,3 +61,12 @@ def test_without_ceilings_there_is_no_roofline(profile):
     found = limits(unknown, list(unknown.walk()))
     assert "roofline" not in found
     assert limit_sentence(unknown, found) == ""
+
+
+def test_on_another_device_there_is_its_least_time_and_no_rate_of_ours(profile):
+    found = limits(profile, list(profile.walk()), "h100-sxm")
+
+    said = limit_sentence(profile, found, "h100-sxm")
+    assert said.startswith(("memory-bound, at least ", "compute-bound, at least ", "compute- or memory-bound"))
+    assert said.endswith(" a forward on H100 SXM5 80GB")
+    assert {point["rate"] for point in found["roofline"]["points"]} == {None}

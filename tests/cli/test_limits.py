@@ -41,7 +41,7 @@ def test_on_needs_a_format_that_shows_limits(flops):
     code, _, err = flops("show", "p.json", "-f", "csv", "--on", "h100-sxm")
 
     assert code == 2
-    assert "The format csv shows no limits; --on is for tree, bound." in err
+    assert "The format csv shows no limits; --on is for -f tree, -f bound, -o page.html and -o roofline.svg." in err
 
 
 @pytest.mark.parametrize(

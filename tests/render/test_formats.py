@@ -15,7 +15,7 @@ from flopsight import store
 from flopsight.costs import Cost
 from flopsight.errors import InputError
 from flopsight.render import render
-from flopsight.render.formats import FORMATS, PRINTED, find_by_suffix
+from flopsight.render.formats import FORMATS, PRINTED, find_by_suffix, find_printed
 from flopsight.tree import Profile
 
 TIMELESS = [name for name in PRINTED if not FORMATS[name].needs_timeline]
@@ -202,3 +202,20 @@ def test_every_format_names_a_function_that_takes_what_top_sets():
     for known in FORMATS.values():
         assert callable(known.draw)
         assert known.top is None or known.top in known.options
+
+
+@pytest.mark.parametrize("name", ["icicle.svg", "roofline.png", "a.curve.pdf"])
+def test_a_file_is_called_after_its_picture(tmp_path, name):
+    found = find_by_suffix(tmp_path / name)
+
+    assert found.name in name
+
+
+def test_a_picture_of_another_name_says_which_there_are(tmp_path):
+    with pytest.raises(InputError, match=r"icicle\.svg, roofline\.svg or curve\.svg"):
+        find_by_suffix(tmp_path / "a.svg")
+
+
+def test_a_picture_is_no_text_to_print():
+    with pytest.raises(InputError, match=r"flopsight show FILE -o icicle\.svg"):
+        find_printed("icicle")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from .. import units
 from ..ceilings import Ceilings
 from ..records import FORWARD
 from ..tree import Node, Profile
@@ -15,17 +16,19 @@ from .tables import own_latencies
 from .utilization import step_seconds
 
 
-def limits(profile: Profile, nodes: Sequence[Node]) -> dict[str, Any]:
-    """What the page shows of a device's limits; nothing where the device's ceilings are not known."""
-    ceilings = ceilings_for(profile)
+def limits(profile: Profile, nodes: Sequence[Node], device: str | None = None) -> dict[str, Any]:
+    """What the page shows of the limits of the profile's device or a named one; nothing where no ceilings are known."""
+    ceilings = ceilings_for(profile, device)
     roofs = _roofs(profile, nodes, ceilings) if ceilings is not None else None
     if ceilings is None or roofs is None:
-        return {"findings": _findings(profile, nodes)}
+        return {"findings": _findings(profile, nodes, device)}
+    here = profile if device is None else None
     return {
+        "name": ceilings.name,
         "roofs": roofs,
-        "bound": [_bound(profile, node, roof, ceilings) for node, roof in zip(nodes, roofs, strict=True)],
-        "roofline": _roofline(nodes, ceilings),
-        "findings": _findings(profile, nodes),
+        "bound": [_bound(here, node, roof, ceilings) for node, roof in zip(nodes, roofs, strict=True)],
+        "roofline": roofline_points(nodes, ceilings, timed=device is None),
+        "findings": _findings(profile, nodes, device),
     }
 
 
@@ -36,13 +39,21 @@ def limit_metric(nodes: Sequence[Node], roofs: Sequence[Roof]) -> Metric:
                   lambda node: by_node[id(node)])  # fmt: skip
 
 
-def limit_sentence(profile: Profile, found: dict[str, Any]) -> str:
-    """What binds the whole, and how much of its time the limit is: the end of the verdict."""
+BOUND_WORDS = {"depends on fusion": "compute- or memory-bound, which depends on fusion"}
+
+
+def limit_sentence(profile: Profile, found: dict[str, Any], device: str | None = None) -> str:
+    """What binds the whole, and how near its time is to the limit: the end of the verdict."""
     if not found.get("roofs"):
         return ""
-    bound, limit, seconds = found["bound"][0], found["roofs"][0].limit, step_seconds(profile)
-    share = f", {limit / seconds:.0%} of the limit" if seconds and limit else ""
-    return f"{f'bound by {bound}' if bound else ''}{share}".removeprefix(", ")
+    bound, limit = found["bound"][0], found["roofs"][0].limit
+    parts = [BOUND_WORDS.get(bound, f"{bound}-bound")] if bound else []
+    seconds = step_seconds(profile) if device is None else None
+    if device is not None and limit:
+        parts.append(f"at least {units.seconds(limit)} a {'step' if profile.trained else 'forward'} on {found['name']}")
+    elif seconds and limit:
+        parts.append(f"at {limit / seconds:.0%} of the limit")
+    return ", ".join(parts)
 
 
 def _roofs(profile: Profile, nodes: Sequence[Node], ceilings: Ceilings) -> list[Roof] | None:
@@ -57,14 +68,15 @@ def _roofs(profile: Profile, nodes: Sequence[Node], ceilings: Ceilings) -> list[
     return [found[id(node)] for node in nodes]
 
 
-def _bound(profile: Profile, node: Node, roof: Roof, ceilings: Ceilings) -> str:
+def _bound(here: Profile | None, node: Node, roof: Roof, ceilings: Ceilings) -> str:
+    """What binds a module; `here` is its profile where the limits are those of the device that it ran on."""
     if roof == NO_ROOF:
         return ""
-    return LAUNCH if waits_for_host(node, profile) else binding(roof, node, ceilings) or ""
+    return LAUNCH if here is not None and waits_for_host(node, here) else binding(roof, node, ceilings) or ""
 
 
-def _roofline(nodes: Sequence[Node], ceilings: Ceilings) -> dict[str, Any] | None:
-    """Ceilings, and a point for every module that computes something itself."""
+def roofline_points(nodes: Sequence[Node], ceilings: Ceilings, *, timed: bool) -> dict[str, Any] | None:
+    """Ceilings, and a point for every module that computes something itself; its rate where the times are the device's."""
     if not (ceilings.bandwidth and ceilings.flops):
         return None
     points = []
@@ -72,7 +84,7 @@ def _roofline(nodes: Sequence[Node], ceilings: Ceilings) -> dict[str, Any] | Non
         own = node.own.forward
         if not (own.macs and own.bytes):
             continue
-        seconds = own_latencies(node)[0]
+        seconds = own_latencies(node)[0] if timed else None
         least = min(own.bytes, max(1, node.compulsory_bytes)) if not node.children else own.bytes
         points.append({
             "module": number, "low": own.flops / own.bytes, "high": own.flops / least,
@@ -87,8 +99,8 @@ def _roofline(nodes: Sequence[Node], ceilings: Ceilings) -> dict[str, Any] | Non
     return {"device": name, "bandwidth": ceilings.bandwidth, "peaks": peaks or every, "points": points}
 
 
-def _findings(profile: Profile, nodes: Sequence[Node]) -> list[dict[str, Any]] | None:
-    found = findings(profile)
+def _findings(profile: Profile, nodes: Sequence[Node], device: str | None) -> list[dict[str, Any]] | None:
+    found = findings(profile, device)
     if not found:
         return None
     place = {node.path: number for number, node in enumerate(nodes)}

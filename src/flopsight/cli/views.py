@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import InputError
-from ..files import check_writable, write_text
+from ..files import check_writable
 from ..render import Drawing, prepare
-from ..render.formats import FORMATS, find_by_suffix, find_printed
+from ..render.formats import FORMATS, PRINTED, find_by_suffix, find_printed
 
 if TYPE_CHECKING:
     from ..job import Job
@@ -44,7 +44,7 @@ class View:
     def write_files(self, profile: Profile | Job) -> None:
         """Write the profile where files were named."""
         for path, drawing in self.files:
-            write_text(path, drawing.text(profile))
+            drawing.write(profile, path)
             print(f"Saved {path}", file=sys.stderr)
 
 
@@ -65,32 +65,37 @@ def prepare_view(
         limited = (name for name, known in FORMATS.items() if known.top)
         raise InputError(f"The format {format} shows everything; --top is for {', '.join(limited)}.")
     if on is not None:
-        _check_device(format, on)
-    options = {"depth": depth, "full": full or None, "width": width, "sort": sort, "on": on}
+        _check_device(format, on, outputs)
+    limits = {"on": on} if "on" in found.options else {}
+    options = {"depth": depth, "full": full or None, "width": width, "sort": sort, **limits}
     if top is not None and found.top is not None:
         options[found.top] = top
     printed = prepare(format, **options)
-    return View(printed, tuple((path, _for_file(path, printed)) for path in outputs))
+    return View(printed, tuple((path, _for_file(path, printed, on)) for path in outputs))
 
 
-def _check_device(format: str, on: str) -> None:
-    """Refuse a device that is not in the table, or a format that shows no limits."""
+def _check_device(format: str, on: str, outputs: Sequence[Path]) -> None:
+    """Refuse a device that is not in the table, or a run of which nothing shows limits."""
     from ..hardware.named import named_device
 
     named_device(on)
-    showing = [name for name, known in FORMATS.items() if "on" in known.options]
-    if format not in showing:
-        raise InputError(f"The format {format} shows no limits; --on is for {', '.join(showing)}.")
+    drawn = [FORMATS[format], *(find_by_suffix(path) for path in outputs)]
+    if not any(known is not None and "on" in known.options for known in drawn):
+        showing = [f"-f {name}" for name in PRINTED if "on" in FORMATS[name].options]
+        raise InputError(
+            f"The format {format} shows no limits; --on is for {', '.join(showing)}, -o page.html and -o roofline.svg."
+        )
 
 
-def _for_file(path: Path, printed: Drawing) -> Drawing:
-    """How a file is drawn: in the format of its suffix, with those of the printed options that this format has."""
+def _for_file(path: Path, printed: Drawing, on: str | None) -> Drawing:
+    """How a file is drawn: in the format of its suffix, with those of the given options that this format has."""
     found = find_by_suffix(path)
     check_writable(path)
     if found is None:
         return printed
     known = found.options
-    return Drawing(found, {name: value for name, value in printed.options.items() if name in known})
+    given = {**printed.options, **({"on": on} if on is not None else {})}
+    return Drawing(found, {name: value for name, value in given.items() if name in known})
 
 
 def _out(text: str) -> None:

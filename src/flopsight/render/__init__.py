@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..files import write_text
 from ..job import Job
 from .formats import Format, find_printed
 
@@ -31,6 +33,16 @@ class Drawing:
             profile = profile if self.format.verbatim else safe_names(profile)
             return text(profile, self.format, self.options)
         return self.format.text(profile, self.options)
+
+    def write(self, profile: Profile | Job, path: Path) -> None:
+        """Write the profile to a file."""
+        if self.format.picture:
+            from .safe_names import safe_names
+
+            model = profile.model if isinstance(profile, Job) else profile
+            self.format.draw(safe_names(model), path, **self.options)
+        else:
+            write_text(path, self.text(profile))
 
     def show(self, profile: Profile | Job, console: Console) -> None:
         """Draw the profile on a terminal, in colour where the format is a page."""

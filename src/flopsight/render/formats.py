@@ -35,6 +35,8 @@ class Format:
     """The profile must have been taken with `timeline=True`."""
     file_only: bool = False
     """Written to a file, never printed."""
+    picture: bool = False
+    """Written as a picture, to files called after the format: `icicle.svg`, `resnet.icicle.png`. The function takes the path too."""
     verbatim: bool = False
     """It escapes text by itself, as JSON does, so it gets the names as they are."""
 
@@ -102,6 +104,9 @@ FORMATS = {
         Format("csv", "render.csv:render", suffix=".csv"),
         Format("trace", "render.trace:render", suffix=".trace.json", needs_timeline=True, verbatim=True),
         Format("html", "render.html:render", suffix=".html", file_only=True),
+        Format("icicle", "render.plots:icicle", file_only=True, picture=True),
+        Format("roofline", "render.plots:roofline", file_only=True, picture=True),
+        Format("curve", "render.plots:curve", file_only=True, picture=True),
     )
 }
 """Every format by name. To add one: write its file, add its line."""
@@ -110,6 +115,8 @@ PRINTED = tuple(name for name, known in FORMATS.items() if not known.file_only)
 TEXT_SUFFIX = ".txt"
 """A file that ends like this holds what is printed."""
 SUFFIXES = (".json", TEXT_SUFFIX, *(known.suffix for known in FORMATS.values() if known.suffix not in ("", ".json")))
+PICTURE_SUFFIXES = (".svg", ".png", ".pdf")
+PICTURES = tuple(name for name, known in FORMATS.items() if known.picture)
 
 
 def find(name: str) -> Format:
@@ -122,6 +129,8 @@ def find(name: str) -> Format:
 def find_printed(name: str) -> Format:
     """The format of that name, where it is one that can be printed."""
     found = find(name)
+    if found.picture:
+        raise InputError(f"The format {name} is a picture, not text to print: flopsight show FILE -o {name}.svg")
     if found.file_only:
         raise InputError(
             f"The format {name} is a file, not text to print: flopsight show FILE -o page{found.suffix}, "
@@ -134,10 +143,23 @@ def find_by_suffix(path: Path) -> Format | None:
     """The format that a file's name asks for: the longest suffix counts. None for `.txt`."""
     if path.suffix == TEXT_SUFFIX:
         return None
+    if path.suffix in PICTURE_SUFFIXES:
+        return _find_picture(path)
     fitting = [known for known in FORMATS.values() if known.suffix and path.name.endswith(known.suffix)]
     if not fitting:
         raise InputError(f"The suffix of -o {path} says no format; it can be {', '.join(SUFFIXES)}.")
     return max(fitting, key=lambda known: len(known.suffix))
+
+
+def _find_picture(path: Path) -> Format:
+    """The picture that a file is called after: `icicle.svg`, `resnet.icicle.svg`."""
+    name = path.stem.rpartition(".")[2]
+    if name not in PICTURES:
+        *names, last = (f"{known}{path.suffix}" for known in PICTURES)
+        raise InputError(
+            f"-o {path} says no picture; name the file {', '.join(names)} or {last}, with any text and a dot before it."
+        )
+    return FORMATS[name]
 
 
 def _check_numbers(given: Mapping[str, Any]) -> None:

@@ -94,7 +94,7 @@ class Report:
             path = self._named(f"rank{profile.world.rank}")
         profile.save(path)
         for file, drawing in self._files(path).items():
-            write_text(file, drawing.text(profile))
+            drawing.write(profile, file)
         return path
 
     def _named(self, whose: str) -> Path:

@@ -45,18 +45,18 @@ def write(profile: Profile | Job, path: Path, **options: Any) -> Path:
     return write_text(path, render(safe_names(profile), **options))
 
 
-def render(profiled: Profile | Job, *, depth: int | None = None, full: bool = False) -> str:
+def render(profiled: Profile | Job, *, depth: int | None = None, full: bool = False, on: str | None = None) -> str:
     """The page of one profile, or of a job's model with its ranks: modules down to `depth`.
 
-    `full` draws every block of a stack by itself.
+    `full` draws every block of a stack by itself; limits are those of the device `on`, else of the profile's own.
     """
     profile, job = (profiled.model, profiled) if isinstance(profiled, Job) else (profiled, None)
     shown = profile if depth is None else replace(profile, root=to_depth(depth)(profile.root))
     name, nodes = title(profile), list(shown.walk())
-    found = limits(shown, nodes)
+    found = limits(shown, nodes, on)
     roofs = found.get("roofs")
     extra = [limit_metric(nodes, roofs)] if roofs else []
-    said = ", ".join(part for part in (verdict(profile), limit_sentence(shown, found)) if part)
+    said = ", ".join(part for part in (verdict(profile), limit_sentence(shown, found, on)) if part)
     data = {
         "title": name,
         "made": made_text(profile),
