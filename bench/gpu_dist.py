@@ -61,13 +61,26 @@ def step(model: nn.Module, x: torch.Tensor) -> None:
     output.float().sum().backward()
 
 
+def settle(model: nn.Module, x: torch.Tensor) -> None:
+    """Steps until only what every later step has is held.
+
+    DDP begins with one bucket for everything and makes smaller ones in its second step. NCCL's work of the first step
+    still holds the old one until NCCL's watchdog thread, which looks every 100 ms, has seen that it is done and another
+    collective begins.
+    """
+    for _ in range(3):
+        step(model, x)
+    time.sleep(1)
+    step(model, x)
+    torch.cuda.synchronize()
+
+
 def memory(name: str, folder: Path) -> None:
     """Saved bytes and peak of one step, against the allocator."""
     torch.manual_seed(0)
     model, x = CASES[name](), torch.randn(BATCH, WIDTH, device="cuda", dtype=torch.bfloat16)
     made = torch.cuda.memory_allocated()
-    for _ in range(3):
-        step(model, x)
+    settle(model, x)
     model.zero_grad(set_to_none=True)
     torch.cuda.synchronize()
     torch.cuda.reset_peak_memory_stats()

@@ -161,6 +161,39 @@ def test_replicas_average_all_gradients_in_one_bucket_that_says_what_it_holds(jo
         assert first.backward.flops - first.whole.backward.flops == 2_048
 
 
+def test_buckets_beside_gradients_are_a_kind_of_their_own(jobs):
+    for profile, _, _ in checked(jobs, "ddp"):
+        # At the peak three of four weights have their gradients; the last but one was just made and is not averaged yet.
+        assert profile.at_peak["buckets"] == 2_048 * FLOAT
+        assert profile.at_peak["gradients"] == 3 * 512 * FLOAT
+
+
+def test_gradients_that_are_views_of_buckets_are_counted_once(jobs):
+    for first, second in checked(jobs, "ddp_views"):
+        for profile in (first, second):
+            assert "gradients" not in profile.at_peak
+            assert profile.at_peak["parameters"] == profile.at_peak["buckets"] == 2_048 * FLOAT
+            # The peak is in the first node: everything saved, the gradients of the last weight and of its input, the
+            # model's output, the loss and its gradient.
+            assert profile.at_peak["activations"] == 2_560
+            assert profile.at_peak["temporaries"] == 512 * FLOAT + 8 * 32 * FLOAT + 8 * 16 * FLOAT + 2 * FLOAT
+            assert profile.peak_bytes == 2 * 8_192 + 2_560 + 3_592 + 512 == 23_048
+
+
+def test_a_bucket_that_is_sent_in_halves_stays_whole_in_memory(jobs):
+    for first, second in checked(jobs, "ddp_halves"):
+        for profile in (first, second):
+            (row,) = profile.root.comm
+            assert (row.op, row.bytes, len(row.holds)) == ("all_reduce", 2_048 * 2, 4)
+            assert profile.at_peak["buckets"] == 2_048 * FLOAT
+            assert profile.peak_bytes == first.peak_bytes
+
+
+def test_buckets_are_there_before_any_backward(jobs):
+    for profile in checked(jobs, "ddp_without_backward"):
+        assert profile.at_peak["buckets"] == profile.at_peak["parameters"] == 2_048 * FLOAT
+
+
 def test_small_buckets_are_separate_rows(jobs):
     for profile in checked(jobs, "ddp_two_buckets"):
         assert len(profile.root.comm) > 1
@@ -174,6 +207,8 @@ def test_a_static_graph_sends_the_same_bucket(jobs):
         for profile in (first, second):
             assert [(row.op, row.calls, row.bytes) for row in profile.comm] == [("all_reduce", 1, 8_192)]
             assert profile.backward.macs == 7 * PRODUCT
+            assert len(profile.root.comm[0].holds) == 4
+        assert first.peak_bytes == second.peak_bytes
         assert {row.bytes for row in first.setup_comm} == {4 * 4}  # which of four parameters are used, asked once
 
 

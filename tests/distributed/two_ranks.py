@@ -4,6 +4,7 @@ import torch
 import torch.distributed._functional_collectives as functional
 from distributed.nets import BATCH, LENGTH, SEQUENCES, TOKENS, VOCABULARY, WIDTH, Language, Pair, batch, net
 from torch import distributed, nn
+from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FullyShardedDataParallel, MixedPrecisionPolicy, fully_shard
 from torch.distributed.fsdp.wrap import ModuleWrapPolicy
@@ -98,6 +99,22 @@ def fsdp1(use_orig_params):
 def ddp():
     model, x = DistributedDataParallel(net()), batch()
     return *twice(lambda: flopsight.count(model, (x,), train=True)), flopsight.count(model, (x,), train=True)
+
+
+def ddp_views():
+    model, x = DistributedDataParallel(net(), gradient_as_bucket_view=True), batch()
+    return twice(lambda: flopsight.count(model, (x,), train=True))
+
+
+def ddp_halves():
+    """A communication hook sends a copy of half the size in place of the bucket."""
+    model, x = DistributedDataParallel(net()), batch()
+    model.register_comm_hook(None, default_hooks.fp16_compress_hook)
+    return twice(lambda: flopsight.count(model, (x,), train=True))
+
+
+def ddp_without_backward():
+    return flopsight.profile(DistributedDataParallel(net()), (batch(),), latency=False)
 
 
 def ddp_without_sync():
@@ -269,6 +286,9 @@ CASES = {
     "fsdp1": lambda: fsdp1(use_orig_params=False),
     "fsdp1_orig_params": lambda: fsdp1(use_orig_params=True),
     "ddp": ddp,
+    "ddp_views": ddp_views,
+    "ddp_halves": ddp_halves,
+    "ddp_without_backward": ddp_without_backward,
     "ddp_without_sync": ddp_without_sync,
     "ddp_static_graph": ddp_static_graph,
     "ddp_two_buckets": ddp_two_buckets,

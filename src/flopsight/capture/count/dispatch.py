@@ -209,6 +209,8 @@ class Counter(TorchDispatchMode):
             self.tape.saved.leave_out(chain(*there.values()))
         if self.tape.live is not None:
             self.tape.live.leave_out(there)
+        if self._parallel.running:
+            self._parallel.buckets.meet(root)
 
     def _given(self, args: Any, kwargs: Any) -> None:
         """Leave out the inputs of a model, unless something trainable made them: they are not its activations."""
@@ -285,7 +287,7 @@ class Counter(TorchDispatchMode):
         site, phase = attribution.where(position)
         if saved is not None and phase is not FORWARD:
             saved.settle()
-        if live is not None:
+        if live is not None and not position.setting_up:
             live.note(
                 output, site, phase, GATHERED if position.gathering else RECOMPUTED if phase is RECOMPUTE else None
             )
@@ -294,7 +296,7 @@ class Counter(TorchDispatchMode):
             values = values_by_name(info, args, kwargs)
             site, phase, facts = self._parallel.place(values, info.name, position, site, phase)
         elif phase is BACKWARD and self._parallel.running:
-            self._parallel.note_gradient(output)
+            self._parallel.buckets.note(args, output)
         for value in args:
             if isinstance(value, torch.Tensor) and value.layout is not torch.strided and not value.is_nested:
                 facts = (*facts, *sparse_facts(info, args, output))

@@ -269,7 +269,13 @@ class Live:
         self._phase = ""
         self._phases: dict[int, str] = {}
         """The phase that begins with an event, by the event's number."""
+        self._forgotten: set[int] = set()
+        self._expected: Counter[str] = Counter()
         self.leave_out(there)
+
+    def expect(self, what: str, size: int) -> None:
+        """So many bytes of a kind are there from the beginning, seen or not: their tensors may be used by no op."""
+        self._expected[what] += size
 
     def leave_out(self, there: Mapping[str, Iterable[torch.Tensor]]) -> None:
         """Tensors that were there before, by what they are."""
@@ -350,8 +356,18 @@ class Live:
         """Say what a tensor is: an activation, a gradient, a state of the optimizer."""
         for part in plain_tensors(tensor):
             birth = self._birth_of(part)
-            if birth is not None:
+            if birth is None:
+                continue
+            if what == BUCKETS:
+                self._labels.setdefault(birth, what)
+            elif self._labels.get(birth) != BUCKETS:  # a gradient may be a view of its bucket
                 self._labels[birth] = what
+
+    def forget(self, tensor: torch.Tensor) -> None:
+        """Leave a tensor out of the peak: a library has it for its own books."""
+        birth = self._birth_of(tensor)
+        if birth is not None:
+            self._forgotten.add(birth)
 
     def _birth_of(self, tensor: torch.Tensor) -> int | None:
         known = self._alive.get(internals.storage_key(tensor)) if internals.has_storage(tensor) else None
@@ -369,14 +385,28 @@ class Live:
         for number, (birth, change) in enumerate(self._events):
             if number in self._phases:
                 phases[len(events)] = self._phases[number]
-            if change < 0 or birth not in state:
+            if birth not in self._forgotten and (change < 0 or birth not in state):
                 events.append((birth, change))
+        births = len(self._births)
+        unseen = self._expected - self._bytes_by_kind(state)
         return footprint(
             History(
-                before=[(birth, self._births[birth][1]) for birth in {*self._before, *state}],
+                before=[
+                    *((birth, self._births[birth][1]) for birth in {*self._before, *state}),
+                    *enumerate(unseen.values(), births),
+                ],
                 events=events,
-                kind=[self._labels.get(birth, TEMPORARIES) for birth in range(len(self._births))],
-                maker=[None if birth in state else site for birth, (site, _) in enumerate(self._births)],
+                kind=[*(self._labels.get(birth, TEMPORARIES) for birth in range(births)), *unseen],
+                maker=[
+                    *(None if birth in state else site for birth, (site, _) in enumerate(self._births)),
+                    *(None for _ in unseen),
+                ],
                 phases=phases,
             )
         )
+
+    def _bytes_by_kind(self, births: Iterable[int]) -> Counter[str]:
+        found: Counter[str] = Counter()
+        for birth in births:
+            found[self._labels[birth]] += self._births[birth][1]
+        return found

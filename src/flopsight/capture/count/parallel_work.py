@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import nn
 
 from ...records import BACKWARD, FORWARD
 from ..hooks import internals, parallel
 from ..hooks.patches import Call, wrapped
 from ..model.sites import Site, Sites
-from .memory import BUCKETS
+from .buckets import Buckets
 
 if TYPE_CHECKING:
     from .attribution import Attribution, Position
@@ -40,9 +38,7 @@ class ParallelWork:
         self._tape = tape
         self.away: dict[str, tuple[Site, dict[str, Any]]] = {}
         """Groups that tokens were sent out to and not yet fetched back from, with the row that sent them."""
-        self._buckets: defaultdict[int, dict[str, None]] = defaultdict(dict)
-        """Names of the parameters whose gradients were written into a storage."""
-        self._names: dict[int, str] = {}
+        self.buckets = Buckets(sites, tape.live)
         self._passed_on: dict[int, tuple[Site, str]] = {}
         """Storages that a pipeline stage sends or receives, with its row and the phase that they belong to."""
 
@@ -52,6 +48,8 @@ class ParallelWork:
         self.running = parallel.is_running()
         if not self.running:
             return
+        for root in self._sites.roots.values():
+            self.buckets.meet(root)
         for work in parallel.own_work():
             entered.enter_context(wrapped(work.home, work.name, self._for_owner(work)))
         for home, name in parallel.set_ups():
@@ -79,11 +77,11 @@ class ParallelWork:
         elif phase is FORWARD and "group" in facts and any(word in name for word in ALL_TO_ALL):
             self._exchange(facts, site)
         elif phase is BACKWARD and name.startswith(ALL_REDUCE) and position.acting is None and _between_nodes():
-            wrapper = self._averager()
+            wrapper = self.buckets.wrapper or next(iter(self._sites.roots.values()), None)
             site = (self._sites.row(wrapper) if wrapper is not None else None) or site
-            facts["holds"] = self._held(args)
-            gradients = any(tensor.is_floating_point() for tensor in args.get("tensors", ()))
-            if not gradients and getattr(wrapper, "static_graph", False):
+            if any(tensor.is_floating_point() for tensor in args.get("tensors", ())):
+                facts["holds"] = self.buckets.send(args)
+            elif getattr(wrapper, "static_graph", False):
                 facts["setup"] = True  # which parameters are used at all is asked once
         return site, phase, tuple(facts.items())
 
@@ -187,40 +185,6 @@ class ParallelWork:
     def end_module(self, site: Site) -> None:
         """A module ends: tokens that it sent out are not fetched any more."""
         self.away = {group: sent for group, sent in self.away.items() if sent[0] is not site}
-
-    # -- buckets
-
-    def note_gradient(self, written: Any) -> None:
-        """An op ran in backward: where autograd hands a gradient over, it may have been written into a bucket."""
-        node = internals.current_node()
-        if node is None or internals.node_sequence(node) < internals.NO_SEQUENCE:
-            return
-        if isinstance(written, torch.Tensor) and internals.has_storage(written):
-            name = self._name_of(node.variable)
-            self._buckets[internals.storage_key(written)][name] = None
-
-    def _held(self, args: Mapping[str, Any]) -> tuple[str, ...]:
-        """The parameters whose gradients a bucket holds; it is filled anew afterwards."""
-        names: dict[str, None] = {}
-        for tensor in args.get("tensors", ()):
-            if internals.has_storage(tensor):
-                names |= self._buckets.pop(internals.storage_key(tensor), {})
-                if self._tape.live is not None:
-                    self._tape.live.label(tensor, BUCKETS)
-        return tuple(names)
-
-    def _averager(self) -> nn.Module | None:
-        """The wrapper that averages gradients; where only the model inside it is watched, the model."""
-        for root in self._sites.roots.values():
-            return next((module for module in root.modules() if parallel.averages_gradients(module)), root)
-        return None
-
-    def _name_of(self, parameter: torch.Tensor) -> str:
-        if not self._names:
-            for prefix, root in self._sites.roots.items():
-                for name, tensor in root.named_parameters(prefix):
-                    self._names[id(tensor)] = name
-        return self._names.get(id(parameter), "?")
 
 
 def _between_nodes() -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -147,6 +148,13 @@ def averages_gradients(module: nn.Module) -> bool:
     """Whether a module is torch's DistributedDataParallel, which averages gradients in buckets."""
     kind = getattr(_module("torch.nn.parallel.distributed"), "DistributedDataParallel", None)
     return kind is not None and isinstance(module, kind)
+
+
+def bucket_bytes(wrapper: Any) -> int:
+    """Bytes of the buckets of a DistributedDataParallel, which it has from the moment it is made."""
+    known = wrapper._get_ddp_logging_data()
+    sizes = known.get("rebuilt_bucket_sizes") or known.get("bucket_sizes", "")
+    return sum(int(size) for size in re.findall(r"\d+", sizes))
 
 
 def _module(name: str) -> Any:
