@@ -109,35 +109,44 @@ def memory(name: str, folder: Path) -> None:
     profile.save(folder / f"{name.split(',', maxsplit=1)[0].lower()}-{abs(hash(name)) % 1000}.json")
 
 
-def traced(folder: Path) -> None:
-    """Collectives in a device trace: those that NCCL runs for one rank, and an explicit one beside a long product."""
-    model = DistributedDataParallel(net())
-    x = torch.randn(BATCH, WIDTH, device="cuda", dtype=torch.bfloat16)
-    profile = flopsight.profile(model, (x,), train=True, loss=lambda out: out.float().sum(), repeats=3)
-    print(f"DDP timed: step {profile.timing.step.median * 1e3:.2f} ms, rows {profile.comm}")
-    profile.save(folder / "ddp-timed.json")
-    names = kernel_names(lambda: step(model, x))
-    print(f"    kernels of NCCL in the trace: {sorted(names)}")
-    buffer = torch.randn(1 << 26, device="cuda")
-    left = torch.randn(WIDTH, WIDTH, device="cuda", dtype=torch.bfloat16)
+class Averages(nn.Module):
+    """A layer that averages its output over the ranks: for one rank too that is a kernel of NCCL, unlike a sum."""
 
-    def beside() -> None:
-        work = distributed.all_reduce(buffer, async_op=True)
-        for _ in range(8):
-            left @ left
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(WIDTH, WIDTH, bias=False, device="cuda", dtype=torch.bfloat16)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        out = self.layer(x)
+        work = distributed.all_reduce(out, op=distributed.ReduceOp.AVG, async_op=True)
+        beside = self.layer(x)
         work.wait()
-        distributed.all_gather_into_tensor(torch.empty_like(buffer), buffer)
-
-    print(f"explicit collectives: {sorted(kernel_names(beside))}")
+        return out + beside
 
 
-def kernel_names(run: object) -> set[str]:
-    from torch.profiler import ProfilerActivity, profile
+def average(_: object, bucket: distributed.GradBucket) -> torch.futures.Future[torch.Tensor]:
+    """A communication hook for DDP that averages in NCCL."""
+    work = distributed.all_reduce(bucket.buffer(), op=distributed.ReduceOp.AVG, async_op=True)
+    return work.get_future().then(lambda done: done.value()[0])
 
-    with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as trace:
-        run()
-        torch.cuda.synchronize()
-    return {event.key for event in trace.key_averages() if "nccl" in event.key.lower()}
+
+def traced(folder: Path) -> None:
+    """Times of collectives from a device trace, all and exposed: beside a product, and in the backward of DDP."""
+    x = torch.randn(BATCH, WIDTH, device="cuda", dtype=torch.bfloat16)
+    model = DistributedDataParallel(net())
+    model.register_comm_hook(None, average)
+    for name, timed, train in (("average beside a product", Averages(), False), ("DDP that averages", model, True)):
+        profile = flopsight.profile(timed, (x,), train=train, loss=lambda out: out.float().sum(), repeats=3)
+        step = profile.timing.step.median if train else profile.latency
+        print(f"{name}: {step * 1e3:.2f} ms")
+        for row in profile.comm:
+            took = (
+                "no time"
+                if row.seconds is None
+                else f"{row.seconds * 1e6:,.1f} us, exposed {row.exposed * 1e6:,.1f} us"
+            )
+            print(f"    {row.op} {row.phase}: {row.calls} x, {row.bytes / MB:,.1f} MB, {took}")
+        profile.save(folder / f"{name.replace(' ', '-')}.json")
 
 
 def gathered() -> None:

@@ -27,6 +27,7 @@ from .capture.count.memory import (
 from .capture.count.tape import Tape
 from .capture.hooks import internals
 from .capture.hooks.garbage import rarer_collections
+from .capture.hooks.parallel import divides_attention
 from .capture.hooks.patches import unseen
 from .capture.model.module_rows import module_rows, scripted_rows
 from .capture.model.restore import Values, kept_inputs, kept_model, kept_rng, kept_training_state
@@ -86,6 +87,10 @@ class Options:
 
 DEFAULTS = Options()
 CPU = torch.device("cpu")
+NO_CONTEXT_PARALLEL = (
+    "Context parallel runs on a GPU only, since torch does not divide the attention kernels of a CPU: "
+    "count this model on a GPU, or outside context_parallel()."
+)
 ENGINE_ON_TWIN = Note(
     "A step of a DeepSpeed engine cannot be undone, so its model was counted on a copy without data: memory is that of the "
     "whole model, and what ranks exchange is not seen. To see it, record a step of the loop: "
@@ -287,6 +292,8 @@ def _count_here(run: Run, options: Options) -> Profile:
                 watching.label(run)
         except Exception as problem:
             attach(problem, recording)
+            if run.device.type == "cpu" and divides_attention():
+                raise InputError(NO_CONTEXT_PARALLEL) from problem
             raise
         result = with_whole(recording.profile, run, _count_unsharded)
         if run.train and copied and not run.copied:

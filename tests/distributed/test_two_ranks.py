@@ -280,6 +280,14 @@ def test_a_tape_holds_no_work_of_a_collective(jobs):
     assert checked(jobs, "works_kept") == [[], []]
 
 
+def test_context_parallel_on_a_cpu_is_refused_in_one_sentence(jobs):
+    for said, macs in checked(jobs, "context_parallel"):
+        assert said.startswith("Context parallel runs on a GPU only")
+        assert said.count(". ") == 0
+        # what has no attention runs on a rank's half of each sequence
+        assert macs == 2 * TOKENS // 2 * WIDTH * 32
+
+
 def test_shards_made_by_hand_have_no_whole_and_say_why(jobs):
     for profile in checked(jobs, "hand_made"):
         assert profile.whole is None

@@ -10,6 +10,7 @@ from torch.distributed.fsdp import FullyShardedDataParallel, MixedPrecisionPolic
 from torch.distributed.fsdp.wrap import ModuleWrapPolicy
 from torch.distributed.pipelining import PipelineStage, ScheduleGPipe
 from torch.distributed.tensor import Replicate, Shard
+from torch.distributed.tensor.experimental import context_parallel
 from torch.distributed.tensor.parallel import (
     ColwiseParallel,
     PrepareModuleInput,
@@ -241,6 +242,30 @@ def is_work(value):
     return isinstance(value, torch.ScriptObject | distributed.Work)
 
 
+class Attention(nn.Module):
+    """One head over sequences of any length."""
+
+    def __init__(self):
+        super().__init__()
+        self.projections = nn.Linear(WIDTH, 3 * WIDTH, bias=False)
+
+    def forward(self, x):
+        query, key, value = self.projections(x).unsqueeze(1).chunk(3, dim=-1)
+        return nn.functional.scaled_dot_product_attention(query, key, value, is_causal=True)
+
+
+def context_parallel_attention():
+    """What is said of attention over a divided sequence, and the MACs of a model without attention beside it."""
+    sequence = torch.randn(SEQUENCES, LENGTH, WIDTH)
+    with context_parallel(mesh("cp"), buffers=[sequence], buffer_seq_dims=[1]):
+        plain = flopsight.count(Pair(), (sequence,))
+        try:
+            flopsight.count(Attention(), (sequence,))
+        except flopsight.FlopsightError as problem:
+            return str(problem), plain.macs
+    return None
+
+
 def hand_made():
     """A layer whose code reduces by itself: one rank cannot know what the whole is."""
 
@@ -297,6 +322,7 @@ CASES = {
     "sequence_and_loss_parallel": sequence_and_loss_parallel,
     "pipeline": pipeline,
     "experts": experts,
+    "context_parallel": context_parallel_attention,
     "works_kept": works_kept,
     "hand_made": hand_made,
     "one_rank_raised": one_rank_raised,

@@ -157,5 +157,12 @@ def bucket_bytes(wrapper: Any) -> int:
     return sum(int(size) for size in re.findall(r"\d+", sizes))
 
 
+def divides_attention() -> bool:
+    """Whether context parallel is on: DTensor then has handlers for the attention kernels of a GPU."""
+    dtensor = getattr(_module("torch.distributed.tensor"), "DTensor", None)
+    handled = getattr(getattr(dtensor, "_op_dispatcher", None), "_custom_op_handlers", {})
+    return torch.ops.aten._scaled_dot_product_flash_attention.default in handled
+
+
 def _module(name: str) -> Any:
     return sys.modules.get(name)

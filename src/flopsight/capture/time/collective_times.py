@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
-from ...comm import ALL_GATHER, ALL_REDUCE, ALL_TO_ALL, BROADCAST, REDUCE, REDUCE_SCATTER, SEND
+from ...comm import ALL_GATHER, ALL_REDUCE, ALL_TO_ALL, BROADCAST, GATHER, RECV, REDUCE, REDUCE_SCATTER, SCATTER, SEND
 from ...records import BACKWARD
 from .kernels import Hosts, Marks, TraceEvent
 
-KERNELS = (
+WORDS = (
     ("allreduce", ALL_REDUCE),
     ("allgather", ALL_GATHER),
     ("reducescatter", REDUCE_SCATTER),
@@ -17,9 +18,15 @@ KERNELS = (
     ("sendrecv", SEND),
     ("broadcast", BROADCAST),
     ("reduce", REDUCE),
+    ("send", SEND),
+    ("recv", RECV),
+    ("gather", GATHER),
+    ("scatter", SCATTER),
 )
-"""Collectives by what the kernels of NCCL and RCCL are called; the first that fits counts."""
+"""Collectives by a part of their names in NCCL, RCCL and torch; the first that fits counts."""
 LIBRARIES = ("nccl", "rccl")
+ANNOUNCED = "nccl:"
+"""How torch marks, on the thread that launches them, the kernels of one collective."""
 
 Span = tuple[int, int]
 CollectiveTimes = Mapping[tuple[str, str], tuple[float, float]]
@@ -34,24 +41,63 @@ def collective_times(events: Iterable[TraceEvent], marks: Marks) -> dict[tuple[s
     """
     events = list(events)
     hosts = Hosts(events, marks)
-    exchanging = [(event, op) for event in events if event.device and (op := collective_of(event.name)) is not None]
-    computing = joined((event.begin, event.end) for event in events if event.device and not collective_of(event.name))
-    found: defaultdict[tuple[str, str], list[float]] = defaultdict(lambda: [0.0, 0.0])
-    for event, op in exchanging:
+    announced = _Announced(events)
+    exchanging: list[tuple[TraceEvent, TraceEvent | None, str]] = []
+    computing: list[Span] = []
+    for event in events:
+        if not event.device:
+            continue
         host = hosts.launcher(event)
+        op = announced.collective(host) or collective_of(event.name)
+        if op is not None:
+            exchanging.append((event, host, op))
+        elif not _is_of_library(event.name):
+            computing.append((event.begin, event.end))
+    covering = joined(computing)
+    found: defaultdict[tuple[str, str], list[float]] = defaultdict(lambda: [0.0, 0.0])
+    for event, host, op in exchanging:
         phase = hosts.place(host)[1] if host is not None else BACKWARD
         times = found[op, phase]
         times[0] += (event.end - event.begin) / 1e9
-        times[1] += (event.end - event.begin - overlap((event.begin, event.end), computing)) / 1e9
+        times[1] += (event.end - event.begin - overlap((event.begin, event.end), covering)) / 1e9
     return {key: (times[0], times[1]) for key, times in found.items()}
 
 
-def collective_of(kernel: str) -> str | None:
-    """The collective that a kernel is part of; None for a kernel that computes."""
-    name = kernel.lower().replace("_", "")
-    if not any(library in name for library in LIBRARIES):
+class _Announced:
+    """The marks that torch sets around the launch of a collective.
+
+    A kernel's own name does not always tell: an all-to-all runs as kernels that send and receive, RCCL has one kernel
+    for everything, and one rank alone copies memory.
+    """
+
+    def __init__(self, events: Iterable[TraceEvent]) -> None:
+        self._by_thread: defaultdict[int, list[TraceEvent]] = defaultdict(list)
+        for event in events:
+            if not event.device and event.name.startswith(ANNOUNCED):
+                self._by_thread[event.lane].append(event)
+        for marks in self._by_thread.values():
+            marks.sort(key=lambda mark: mark.begin)
+
+    def collective(self, launch: TraceEvent | None) -> str | None:
+        """The collective that a launch belongs to."""
+        marks = self._by_thread.get(launch.lane, []) if launch is not None else []
+        if launch is None or not marks:
+            return None
+        i = bisect_right(marks, launch.begin, key=lambda mark: mark.begin) - 1
+        return collective_of(marks[i].name) if i >= 0 and launch.begin <= marks[i].end else None
+
+
+def collective_of(name: str) -> str | None:
+    """The collective that a kernel or a mark of torch's is named after; None for a kernel that computes."""
+    if not _is_of_library(name):
         return None
-    return next((op for word, op in KERNELS if word in name), None)
+    plain = name.lower().replace("_", "")
+    return next((op for word, op in WORDS if word in plain), None)
+
+
+def _is_of_library(kernel: str) -> bool:
+    name = kernel.lower()
+    return any(library in name for library in LIBRARIES)
 
 
 def joined(spans: Iterable[Span]) -> list[Span]:

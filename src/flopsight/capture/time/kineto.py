@@ -51,7 +51,7 @@ def device_trace(device: torch.device, *, shapes: bool = False) -> Iterator[Devi
         profiler.__exit__(None, None, None)
         _detach(device)
     results: Any = profiler.kineto_results
-    trace.events = [_event(raw) for raw in results.events()]
+    trace.events = [_event(raw) for raw in results.events() if not _is_device_annotation(raw)]
     if device.type != "cpu" and not any(event.device for event in trace.events):
         raise NoDeviceTrace("torch's profiler saw no kernels (is CUPTI missing?)")
 
@@ -105,13 +105,17 @@ def _detach(device: torch.device) -> None:
             os.environ.pop(TEARDOWN, None)
 
 
+def _is_device_annotation(raw: Any) -> bool:
+    """Whether an event only repeats, on the device's side, a name that the host gave to several kernels."""
+    return raw.device_type() != internals.DeviceType.CPU and bool(raw.is_user_annotation())
+
+
 def _event(raw: Any) -> TraceEvent:
-    on_device = raw.device_type() != internals.DeviceType.CPU and not raw.is_user_annotation()
     return TraceEvent(
         name=raw.name(),
         begin=raw.start_ns(),
         end=raw.end_ns(),
-        device=on_device,
+        device=raw.device_type() != internals.DeviceType.CPU,
         lane=raw.device_resource_id(),
         correlation=raw.correlation_id(),
         linked=raw.linked_correlation_id(),
