@@ -14,7 +14,7 @@ OF_PYTHON = {"_getframe", "_replace", "_asdict", "_fields", "_exit"}
 OF_MODULES = {"_parameters", "_buffers", "_modules"}
 """What a module registers, as subclasses of nn.Module may read it."""
 ELSEWHERE = {
-    "capture/hooks/parallel.py": {"_resolve_process_group"},
+    "capture/hooks/parallel.py": {"_resolve_process_group", "_get_ddp_logging_data"},
     "distributed/gather.py": {"_get_default_store"},
     "distributed/shards.py": {"_param_infos"},
     "distributed/topology.py": {"_get_fsdp_state"},
