@@ -27,6 +27,7 @@ from .counting import Ignored, Options, Recording, attach, count_run, kept
 from .distributed.topology import is_engine
 from .errors import CheckFailed, InputError, whole_number
 from .hardware.free_memory import free_memory
+from .progress import COUNTING, phases
 from .timings import TIME_BUDGET
 from .tree import Profile
 
@@ -89,7 +90,7 @@ def profile(
     memory: bool = True,
     timeline: bool = False,
     time_budget: float = TIME_BUDGET,
-    progress: Callable[[str], None] | None = None,
+    progress: Callable[[str], None] | bool | None = None,
     on: str = "real",
     strict: bool = False,
 ) -> Profile:
@@ -104,7 +105,8 @@ def profile(
 
     `warmup` runs come before `repeats` timed ones; after `time_budget` seconds no further repeat begins. `latency=False` does
     not time, `memory=False` does not follow memory, `timeline=True` adds one traced run. `batch_size` is the samples of a batch
-    for the throughput, where the first size of the first input is not it. `progress` is called with what is being done.
+    for the throughput, where the first size of the first input is not it. `progress=True` shows what is being done: a bar in a terminal
+    or a notebook, else a line a phase on stderr; a function is called with it.
 
     `on` is where it runs: "real" is the model itself, "copy" a copy of it. `strict` raises CheckFailed where an op has no
     formula.
@@ -121,7 +123,7 @@ def profile(
         )
     run = make_run(model, args, kwargs, input_shape, train=train, loss=loss, optimizer=optimizer)
     _warn_of_copies(run, on)
-    with run_on(run, on) as run:
+    with run_on(run, on) as run, phases(progress) as say:
         result = profile_run(
             run,
             warmup=warmup,
@@ -129,7 +131,7 @@ def profile(
             latency=latency,
             memory=memory,
             time_budget=time_budget,
-            progress=progress,
+            progress=say,
         )
         if timeline:
             result = _with_timeline(result, run)
@@ -167,7 +169,7 @@ def profile_run(
     if isinstance(time_budget, bool) or not isinstance(time_budget, int | float) or not time_budget > 0:
         raise InputError(f"time_budget must be a number of seconds above 0, not {time_budget!r}.")
     progress = progress or forget
-    progress("counting")
+    progress(COUNTING)
     result = count_run(run, Options(memory=memory, ignored=ignored))
     if not latency or run.device.type == "meta" or (run.train and is_engine(run.model)):
         return result

@@ -16,6 +16,8 @@ from torch import nn
 from .analysis.growth import Growth, module_growth
 from .errors import FlopsightError, InputError
 from .measure import count, profile
+from .progress import Told
+from .progress import points as showing_points
 from .render import sweep as drawing
 from .targets.address import parse_address
 from .targets.axes import BATCH, DTYPE, SEQ, changed_address, sized_inputs
@@ -26,7 +28,6 @@ from .targets.loading import Target, build_target, call_with, make_blueprint
 from .targets.users import TargetRaised, users_code
 from .tree import Profile
 
-Say = Callable[[int, int, float | None], None]
 """Called with the points done, all points, and the seconds left."""
 
 
@@ -126,7 +127,7 @@ def sweep(
     train: bool = False,
     meta: bool = True,
     device: str | None = None,
-    progress: Say | None = None,
+    progress: Told | bool | None = None,
     **timing: Any,
 ) -> Sweep:
     """Count a model at every combination of values.
@@ -139,7 +140,7 @@ def sweep(
 
     `inputs` says shapes as `-i` does, with the axes in braces: `"{batch}x3x224x224"`. `train` runs a training step.
     `meta=False` runs and times real models, on `device`; `timing` is then what `profile()` takes: repeats, warmup,
-    time_budget. `progress` is called with the points done, all points, and the seconds left.
+    time_budget. `progress=True` shows a bar; a function is called with the points done, all points, and the seconds left.
 
     >>> import torch, flopsight
     >>> s = flopsight.sweep(lambda width: (torch.nn.Linear(8, width), torch.ones(4, 8)), {"width": [2, 4]})
@@ -154,15 +155,16 @@ def sweep(
     combinations = [dict(zip(checked, values, strict=True)) for values in product(*checked.values())]
     begun = time.monotonic()
     problem: Exception | None = None
-    for done, values in enumerate(combinations):
-        if progress is not None:
-            passed = time.monotonic() - begun
-            progress(done, len(combinations), passed / done * (len(combinations) - done) if done else None)
-        try:
-            points.append(Point(values, _measured(source(values), train=train, meta=meta, **timing)))
-        except (FlopsightError, TargetRaised, RuntimeError) as found:
-            problem = problem or found
-            points.append(Point(values, error=" ".join(str(found).split())))
+    with showing_points(progress, timed=not meta) as told:
+        for done, values in enumerate(combinations):
+            if told is not None:
+                passed = time.monotonic() - begun
+                told(done, len(combinations), passed / done * (len(combinations) - done) if done else None)
+            try:
+                points.append(Point(values, _measured(source(values), train=train, meta=meta, **timing)))
+            except (FlopsightError, TargetRaised, RuntimeError) as found:
+                problem = problem or found
+                points.append(Point(values, error=" ".join(str(found).split())))
     if problem is not None and not any(point.profile for point in points):
         raise problem
     return Sweep(checked, tuple(points))

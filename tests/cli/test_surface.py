@@ -8,9 +8,9 @@ SURFACE = {
     "demo": ["--output"],
     "profile": [
         "TARGET", "--input", "--train", "--optimizer", "--device", "--dtype", "--meta", "--generate", "--cache", "--strict", "--repeats", "--warmup", "--time-budget",
-        "--output", "--format", "--depth", "--top", "--full", "--width", "--sort", "--on",
+        "--output", "--format", "--depth", "--top", "--full", "--width", "--sort", "--on", "--progress",
     ],
-    "sweep": ["TARGET", "AXIS=VALUES...", "--input", "--train", "--meta", "--device", "--repeats", "--output"],
+    "sweep": ["TARGET", "AXIS=VALUES...", "--input", "--train", "--meta", "--device", "--repeats", "--output", "--progress"],
     "targets": ["[WORD]"],
     "show": ["PROFILE...", "--format", "--depth", "--top", "--full", "--width", "--sort", "--on", "--output"],
     "advise": ["PROFILE", "--on"],

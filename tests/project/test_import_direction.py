@@ -8,7 +8,7 @@ import flopsight
 ROOT = Path(flopsight.__file__).parent
 
 FLOORS = (
-    ("units", "errors", "files", "codec", "printable"),
+    ("units", "errors", "files", "codec", "printable", "progress"),
     (
         "tree",
         "node",
@@ -74,6 +74,7 @@ ROOF = {"", "__init__", "__main__", "profiling"}
 NO_TORCH = (
     "errors",
     "units",
+    "progress",
     "records",
     "op_kinds",
     "tree",

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from ..errors import InputError
+from ..progress import Progress
 
 HERE = re.compile(r"(cpu|cuda|mps|xpu|hpu|npu|meta|hip)(:\d+)?")
 """Names that torch gives to devices of this machine; any other is looked up in the table."""
@@ -49,13 +50,8 @@ def device(
         from ..hardware.ceilings import remember
         from ..hardware.measured import measure as measure_ceilings
 
-        kept = remember(measure_ceilings(found, _progress), torch.get_num_threads())
-        _progress("")
+        with Progress() as say:
+            ceilings = measure_ceilings(found, lambda what: say(f"measuring {what}", timed=True))
+        kept = remember(ceilings, torch.get_num_threads())
         print(f"Saved {kept}", file=sys.stderr)
     print("\n".join(lines(found)))
-
-
-def _progress(text: str) -> None:
-    """One line that replaces itself, on a terminal."""
-    if sys.stderr.isatty():
-        print(f"\r\x1b[2K{f'measuring {text}' if text else ''}", end="", file=sys.stderr, flush=True)

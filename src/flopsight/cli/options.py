@@ -53,3 +53,7 @@ On = Annotated[
     str | None,
     typer.Option("--on", metavar="DEVICE", help="Limits on a device that is not here: h100-sxm, a100-sxm4-80, mi300x."),
 ]
+Progress = Annotated[
+    bool,
+    typer.Option("--progress", help="Say on stderr what is being done, a line a phase, where that is no terminal."),
+]

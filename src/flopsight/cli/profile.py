@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..errors import InputError, did_you_mean
+from ..progress import COUNTING, Progress
 from ..targets.inputs import described, parse_dtype, parse_inputs
 from ..targets.loading import Target, find_target, load_target
 from ..targets.users import users_code
@@ -17,7 +18,6 @@ from ..timings import TIME_BUDGET
 from ..tree import Profile
 from . import options
 from .generate import generate_tokens, present_generation
-from .progress import Progress
 from .views import prepare_view
 
 if TYPE_CHECKING:
@@ -58,6 +58,7 @@ def profile(
     width: options.Width = None,
     sort: options.Sort = None,
     on: options.On = None,
+    progress: options.Progress = False,
 ) -> None:
     """Count and time a model, module by module. Without --train it runs as in inference: eval mode, no gradients."""
     _refuse_more_words(context.args)
@@ -75,7 +76,7 @@ def profile(
     if cache not in ("dynamic", "static"):
         raise InputError(f"--cache is {cache!r}; it can be dynamic or static.")
     address = find_target(target)
-    with Progress() as say:
+    with Progress(asked=progress) as say:
         say(f"building {target}")
         loaded = load_target(
             address, specs, device=device, dtype=number, meta=meta, train=train, optimizer=optimizer is not None
@@ -95,7 +96,7 @@ def profile(
                 warmup=warmup,
                 timeline=view.timeline,
                 time_budget=time_budget,
-                progress=lambda doing: say(f"{target}: {doing}", timed=doing != "counting"),
+                progress=lambda doing: say(f"{target}: {doing}", timed=doing != COUNTING),
             )
     remark_on_inputs(loaded)
     if isinstance(results, Profile):

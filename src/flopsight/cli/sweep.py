@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..errors import InputError
+from ..progress import Progress, by_points
 from ..targets.axes import EXAMPLE, changed_address, parse_axes, sized_inputs
 from ..targets.early_checks import check_target, find_target
 from . import options
-from .progress import Progress
 
 if TYPE_CHECKING:
     from ..sweeping import Sweep
@@ -34,6 +34,7 @@ def sweep(
         list[Path] | None,
         typer.Option("-o", "--output", metavar="FILE", help="Write it too: .csv, .md, .txt, or .svg for a plot."),
     ] = None,
+    progress: options.Progress = False,
 ) -> None:
     """Count or time a model at every combination of sizes, and show how its cost grows."""
     parsed = parse_axes(axes)
@@ -45,22 +46,21 @@ def sweep(
     first = {name: values[0] for name, values in parsed.items()}
     sized_inputs(input or [], first)
     check_target(changed_address(find_target(target, complete=False), first))
-    result = _swept(target, parsed, inputs=input or [], train=train, meta=meta, device=device, repeats=repeats)
+    result = _swept(
+        target, parsed, inputs=input or [], train=train, meta=meta, device=device, repeats=repeats, asked=progress
+    )
     print(result)
     for path in output or ():
         print(f"Saved {result.save(path)}", file=sys.stderr)
 
 
-def _swept(target: str, axes: dict[str, tuple[Any, ...]], *, meta: bool, repeats: int, **options: Any) -> Sweep:
-    with Progress() as say:
+def _swept(
+    target: str, axes: dict[str, tuple[Any, ...]], *, meta: bool, repeats: int, asked: bool, **options: Any
+) -> Sweep:
+    with Progress(asked=asked) as say:
         say(f"{target}: starting")
         from ..sweeping import sweep as run
 
         timing: dict[str, Any] = {} if meta else {"repeats": repeats}
 
-        def told(done: int, points: int, left: float | None) -> None:
-            bar = "#" * round(20 * done / points)
-            rest = f", {left:.0f} s left" if left is not None else ""
-            say(f"[{bar:<20}] point {done + 1} of {points}{rest}", timed=not meta)
-
-        return run(target, axes, meta=meta, progress=told, **options, **timing)
+        return run(target, axes, meta=meta, progress=by_points(say, timed=not meta), **options, **timing)
