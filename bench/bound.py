@@ -24,13 +24,14 @@ from torch import nn
 from torch.nn import functional
 
 import flopsight
-from flopsight.analysis.predict import host_seconds
+from flopsight.analysis.predict import kernel_seconds
 from flopsight.analysis.predict import predict as predicted
-from flopsight.analysis.roofline import device_seconds, limit_beside_cache, roof_of
+from flopsight.analysis.roofline import device_seconds, limit_beside_cache, roof_of, row_roof
 from flopsight.analysis.utilization import step_seconds
 from flopsight.hardware.ceilings import datasheet_of, remember
 from flopsight.hardware.detect import detect
 from flopsight.hardware.measured import measure
+from flopsight.hardware.op_families import family
 
 BF16 = torch.bfloat16
 MODEL_PHASES = ("forward", "backward", "recompute")
@@ -147,16 +148,18 @@ def seconds(profile):
 
 
 def wall(run, device, times=12):
-    """The median wall time of a call."""
+    """The median wall time of a call; of one thread on a CPU, its processor time, in which other processes have no share."""
+    single = device == "cpu" and torch.get_num_threads() == 1
+    now = time.process_time if single else time.perf_counter
 
     def once():
         if device != "cpu":
             torch.cuda.synchronize()
-        begin = time.perf_counter()
+        begin = now()
         run()
         if device != "cpu":
             torch.cuda.synchronize()
-        return time.perf_counter() - begin
+        return now() - begin
 
     for _ in range(4):
         once()
@@ -181,7 +184,8 @@ def ceilings(device):
         print(f"  {dtype:10} {rate / 1e12:9.3f} TFLOP/s {share}")
     share = f"{own.bandwidth / sheet.bandwidth:6.1%} of {sheet.bandwidth / 1e12:.2f}" if sheet else ""
     print(f"  memory     {own.bandwidth / 1e12:9.4f} TB/s    {share}")
-    print(f"  a call of the host {own.host_call * 1e6:.1f} us, the shortest kernel {own.shortest_kernel * 1e6:.1f} us")
+    print("  host, us a call: " + ", ".join(f"{kind} {price * 1e6:.1f}" for kind, price in own.host.items()))
+    print(f"  the shortest kernel {own.shortest_kernel * 1e6:.1f} us")
     for kind, points in own.efficiency.items():
         print(f"  {kind:12} " + "  ".join(f"{limit * 1e6:.0f}us:{share:.2f}" for limit, share in points))
     if device != "cpu":
@@ -475,6 +479,23 @@ def predicted_models(device):
     yield "llama 1B b4x1024", partial(llama, 16, 2048, 8192, 32, 8, 128256, 4, 1024)
 
 
+def print_off(profile, most=3):
+    """The kinds of op whose kernels were predicted worst."""
+    off = defaultdict(lambda: [0.0, 0.0])
+    for node in profile.walk():
+        for row in node.ops:
+            roof = row_roof(row, profile.ceilings, profile.environment.dtype)
+            if row.seconds is not None:
+                parts = off[f"{family(row, by_compute=roof.compute >= roof.memory)}: {row.op}"]
+                parts[0] += row.calls * kernel_seconds(row, profile.ceilings, profile.environment.dtype)
+                parts[1] += row.seconds
+    worst = sorted(off.items(), key=lambda item: -abs(item[1][0] - item[1][1]))[:most]
+    print(
+        "      "
+        + "; ".join(f"{kind} {real * 1e3:.2f} ms, predicted {guess * 1e3:.2f}" for kind, (guess, real) in worst)
+    )
+
+
 def predict(device):
     """Predicted latency against the measured one, for models that nothing was tuned on."""
     errors = []
@@ -488,10 +509,12 @@ def predict(device):
                 repeats=8,
             )
         guess = predicted(profile)
-        errors.append(abs(guess / profile.latency - 1))
+        errors.append(abs(guess.step / profile.latency - 1))
         print(
-            f"{name:26} measured {profile.latency * 1e3:8.2f} ms, predicted {guess * 1e3:8.2f} ({guess / profile.latency - 1:+.0%}), busy {seconds(profile) * 1e3:8.2f}, limit {profile.limit() * 1e3:8.2f}, host {host_seconds(profile, profile.ceilings) * 1e3:.2f}"
+            f"{name:26} measured {profile.latency * 1e3:8.2f} ms, predicted {guess.step * 1e3:8.2f} ({guess.step / profile.latency - 1:+.0%}); "
+            f"kernels {seconds(profile) * 1e3:.2f}, predicted {guess.kernels * 1e3:.2f}; host predicted {guess.host * 1e3:.2f}"
         )
+        print_off(profile)
         del model, inputs, profile
         clear()
     print(f"median error {median(errors):.0%}, {sum(error <= 0.2 for error in errors)} of {len(errors)} within 20%")

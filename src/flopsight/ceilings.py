@@ -29,12 +29,8 @@ class Ceilings:
     """When it was measured."""
     busy: float = 0.0
     """Largest spread of the samples that the figures are medians of, relative to the median."""
-    host_call: float | None = None
-    """Seconds that the host takes to hand over one op."""
-    host_convolution: float | None = None
-    """The same for a convolution, whose library looks up a plan first."""
-    host_view: float | None = None
-    """The same for a view, which launches nothing."""
+    host: Mapping[str, float] = field(default_factory=dict)
+    """Seconds of the host for a call, by kind: an op, a product, a view, a module, ...; see `hardware/host_calls.py`."""
     shortest_kernel: float | None = None
     """Seconds of a kernel that has next to nothing to do."""
     efficiency: Mapping[str, tuple[tuple[float, ...], ...]] = field(default_factory=dict)

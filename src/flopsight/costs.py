@@ -103,3 +103,5 @@ class OpRow:
     """Measured time of its calls: of their kernels on a device, of the host's op in a traced run on a CPU."""
     layout: str = ""
     """`channels_first` or `channels_last`: how the input of a convolution lies in memory."""
+    repeated: int = 0
+    """Calls that did what an earlier one had done: the same op on the same values. Looked for where memory is followed."""

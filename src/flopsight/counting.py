@@ -221,6 +221,7 @@ def _build_profile(tape: Tape, sites: Sites, options: Options) -> Profile:
         memory_curve=memory.curve if memory else None,
         peak_flops=found.peak_flops() if found else {},
         ceilings=ceilings_of(found, torch.get_num_threads()) if found else None,
+        padding=tape.padding,
     )
     result = in_its_world(result, tape, sites)
     if run is not None:

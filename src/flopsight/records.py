@@ -35,6 +35,38 @@ def _named_size(dtype: str) -> int:
 
 
 @dataclass(frozen=True, slots=True)
+class Padding:
+    """How much of the batches of a step is padding. Adds up."""
+
+    positions: int
+    """Samples times the length that all have in the batch."""
+    padded: int
+    """Those of `positions` that hold no token."""
+    pairs: int
+    """Pairs of positions in one sample, which attention works on."""
+    real_pairs: int
+    """Pairs of tokens."""
+
+    def __add__(self, other: Padding) -> Padding:
+        return Padding(
+            self.positions + other.positions,
+            self.padded + other.padded,
+            self.pairs + other.pairs,
+            self.real_pairs + other.real_pairs,
+        )
+
+    @property
+    def share(self) -> float:
+        """Positions that are padding, of all."""
+        return self.padded / self.positions if self.positions else 0.0
+
+    @property
+    def pair_share(self) -> float:
+        """Pairs with padding in them, of all."""
+        return 1 - self.real_pairs / self.pairs if self.pairs else 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class TensorMeta:
     """A tensor as an op saw it, without its values."""
 

@@ -16,7 +16,7 @@ from .coverage import NOTHING_RAN, Coverage, UnknownOp
 from .errors import InputError, did_you_mean
 from .memory_curve import MemoryCurve
 from .node import MOST_LETTERS, Node
-from .records import OUTSIDE, Span
+from .records import OUTSIDE, Padding, Span
 from .timings import NOT_TIMED, Stat, Timing
 from .world import ALONE, Whole, World
 
@@ -84,6 +84,8 @@ class Profile:
     """Dense peak of the device by dtype, in FLOP/s, where the device is known."""
     ceilings: Ceilings | None = None
     """What limits are taken against: what was measured on the machine, else the datasheet's figures."""
+    padding: Padding | None = None
+    """How much of the batch is padding, where a mask or a padding token among the inputs says so."""
     timeline: tuple[Span, ...] = ()
     """One traced run, where a timeline was asked for."""
     world: World = ALONE

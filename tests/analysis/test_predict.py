@@ -11,41 +11,80 @@ from flopsight.costs import Cost, OpRow
 from flopsight.tree import Coverage, Environment, Profile
 
 DEVICE = Ceilings(
-    "Round", {"bfloat16": 1e12}, 1e10, source=MEASURED, host_call=1e-5, shortest_kernel=1e-6,
+    "Round", {"bfloat16": 1e12}, 1e10, source=MEASURED, host={"op": 1e-5, "view": 1e-6, "module": 3e-6}, shortest_kernel=1e-6,
     efficiency={"matmul": ((1e-2, 0.5),), "pointwise": ((1e-2, 0.8),)},
 )  # fmt: skip
 
 
-def profile(*rows, calls=10, device="cuda", ceilings=DEVICE):
-    root = rooted(module("", "Model", ops=rows, macs=sum(row.cost.macs for row in rows)))
-    seen = Coverage(counted={"aten.mm": calls})
+def leaf(name, *rows, **more):
+    return module(name, "Layer", ops=rows, macs=sum(row.cost.macs for row in rows if row.phase == "forward"), **more)
+
+
+def profile(*rows, views=0, device="cuda", ceilings=DEVICE, calls=0, children=()):
+    root = rooted(module("", "Model", *children, ops=rows, macs=sum(row.cost.macs for row in rows), calls=calls))
+    ran = sum(row.calls for node in root.walk() for row in node.ops)
+    seen = Coverage(counted={"aten.any": ran}, free={"aten.view": views})
     return Profile(root, coverage=seen, environment=Environment(device=device, dtype="bfloat16"), ceilings=ceilings)
 
 
-PRODUCT = OpRow("aten.mm", "forward", 1, Cost(macs=5 * 10**9), dtype="bfloat16")
+PRODUCT = OpRow("aten.any", "forward", 1, Cost(macs=5 * 10**9), dtype="bfloat16")
 ADD = OpRow("aten.add", "forward", 1, Cost(bytes=4 * 10**7), dtype="bfloat16", kind="pointwise")
 TINY = OpRow("aten.add", "forward", 1000, Cost(bytes=1000), dtype="bfloat16", kind="pointwise")
 
 
 def test_kernels_take_their_limit_over_the_share_of_their_kind():
-    assert predict(profile(PRODUCT, ADD)) == pytest.approx(0.010 / 0.5 + 0.004 / 0.8)
+    found = predict(profile(PRODUCT, ADD))
+
+    assert found.kernels == pytest.approx(0.010 / 0.5 + 0.004 / 0.8)
+    assert found.host == pytest.approx(2e-5)
+    assert found.step == pytest.approx(1e-5 + found.kernels), "the first is handed over, the second while it runs"
 
 
 def test_no_kernel_is_shorter_than_the_shortest():
-    assert predict(profile(TINY)) == pytest.approx(1000 * 1e-6)
+    assert predict(profile(TINY)).kernels == pytest.approx(1000 * 1e-6)
 
 
-def test_the_host_binds_where_its_calls_take_longer():
-    assert predict(profile(PRODUCT, calls=10_000)) == pytest.approx(0.1)
-    assert predict(profile(PRODUCT, calls=1000, device="cpu")) == pytest.approx(0.020 + 0.010)
+def test_the_device_waits_for_a_host_that_is_slower_than_it():
+    # 1,000 calls of 10 us, each with a kernel of 1 us: the last one is left when the host is done
+    assert predict(profile(TINY)).step == pytest.approx(1000 * 1e-5 + 1e-6)
 
 
-def test_views_and_convolutions_take_the_host_a_time_of_their_own():
-    host = replace(DEVICE, host_convolution=3e-5, host_view=1e-6)
-    seen = Coverage(counted={"aten.mm": 100, "aten.convolution": 10}, free={"aten.view": 1000, "aten.clone": 5})
-    p = replace(profile(), coverage=seen, ceilings=host)
+def test_a_long_kernel_after_many_short_calls_begins_when_it_is_handed_over():
+    # 10 ms of calls in the blocks, then a head of 20 ms that the host cannot hand over earlier
+    both = profile(children=(leaf("blocks", TINY, calls=0), leaf("head", PRODUCT, calls=0)))
+    turned = profile(children=(leaf("head", PRODUCT, calls=0), leaf("blocks", TINY, calls=0)))
 
-    assert predict(p) == pytest.approx(105 * 1e-5 + 10 * 3e-5 + 1000 * 1e-6)
+    assert predict(both).step == pytest.approx(0.010 + 1e-5 + 0.020)
+    # the other way round the calls are made while the head runs, and the short kernels follow it
+    assert predict(turned).step == pytest.approx(1e-5 + 0.020 + 1000 * 1e-6)
+
+
+def test_backward_goes_through_the_modules_from_the_last_to_the_first():
+    back = {name: replace(row, phase="backward") for name, row in (("head", PRODUCT), ("blocks", TINY))}
+    found = predict(profile(children=(leaf("blocks", back["blocks"], calls=0), leaf("head", back["head"], calls=0))))
+
+    assert found.step == pytest.approx(1e-5 + 0.020 + 1000 * 1e-6)
+
+
+def test_on_a_cpu_calls_and_kernels_take_turns():
+    found = predict(profile(TINY, device="cpu"))
+
+    assert found.step == pytest.approx(found.kernels + found.host) == pytest.approx(1000 * 11e-6)
+
+
+def test_views_modules_and_kinds_of_op_have_prices_of_their_own():
+    conv = replace(TINY, op="aten.convolution", calls=10)
+    norm = replace(TINY, op="aten.native_batch_norm", calls=5)
+    prices = {**DEVICE.host, "convolution": 3e-5, "batch norm": 2e-5}
+    found = predict(profile(conv, norm, TINY, views=200, calls=7, ceilings=replace(DEVICE, host=prices)))
+
+    assert found.host == pytest.approx(10 * 3e-5 + 5 * 2e-5 + 1000 * 1e-5 + 200 * 1e-6 + 7 * 3e-6)
+
+
+def test_a_kind_that_was_not_measured_takes_the_share_of_a_broader_one():
+    thin = replace(PRODUCT, op="aten.mm", shapes=(((64, 1000), (1000, 50257)),))  # an odd size, so a kind of its own
+
+    assert predict(profile(thin)).kernels == pytest.approx(0.010 / 0.5)
 
 
 def test_without_measured_efficiencies_nothing_is_predicted():

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ..ceilings import Ceilings
 from ..costs import OpRow
-from ..hardware.efficiency import ATTENTION, family
+from ..hardware.op_families import ATTENTION, family
 from ..records import BACKWARD, FORWARD, OUTSIDE, RECOMPUTE
 from ..tree import Node, Profile
 from .merging import known_sum

@@ -139,6 +139,7 @@ class _Ledger:
         else:
             self._bytes_known += cost.bytes
             (self._counted if priced.status == COUNTED else self._free)[record.op] += record.count
+        repeated = record.count if record.facts.get("repeated") else 0
         rows, key = self.ops[record.module], (record.op, record.phase, dtype, priced.status)
         before = rows.get(key)
         if before is None:
@@ -152,12 +153,19 @@ class _Ledger:
                 dtype,
                 kind=record.kind,
                 layout=_layout(record),
+                repeated=repeated,
             )
             return
         seen = before.shapes
         if shapes not in seen and len(seen) < MOST_SHAPES:
             seen = (*seen, shapes)
-        rows[key] = replace(before, calls=before.calls + record.count, cost=before.cost + cost, shapes=seen)
+        rows[key] = replace(
+            before,
+            calls=before.calls + record.count,
+            cost=before.cost + cost,
+            shapes=seen,
+            repeated=before.repeated + repeated,
+        )
 
     def _miss(self, record: OpRecord, priced: Priced, cost: Cost) -> None:
         before = self._unknown.get(record.op, UnknownOp(0, why=priced.why, failed=priced.failed))

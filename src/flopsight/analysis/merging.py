@@ -56,6 +56,7 @@ def merged_ops(rows: Iterable[OpRow]) -> tuple[OpRow, ...]:
                 cost=seen.cost + row.cost,
                 shapes=shapes,
                 seconds=known_sum((seen.seconds, row.seconds)),
+                repeated=seen.repeated + row.repeated,
             )
     return tuple(found.values())
 

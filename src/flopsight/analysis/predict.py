@@ -2,86 +2,114 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
+
 from ..ceilings import Ceilings
 from ..costs import OpRow
-from ..hardware.efficiency import POINTWISE, family, share_reached
-from ..records import PHASES
-from ..tree import Profile
+from ..hardware.efficiency import share_reached
+from ..hardware.host_calls import BACKWARD as BACKWARD_OP
+from ..hardware.host_calls import MODULE, OP, VIEW, host_kind
+from ..hardware.op_families import BROADER, POINTWISE, family
+from ..records import BACKWARD, FORWARD, OPTIMIZER, RECOMPUTE
+from ..tree import Node, Profile
 from .roofline import COLLECTIVES, ceilings_for, row_roof, rows_of
 
+PASSES = ((FORWARD,), (BACKWARD, RECOMPUTE), (OPTIMIZER,))
+"""Phases that run one after the other; backward goes through the modules from the last to the first."""
 
-def predict(profile: Profile, ceilings: Ceilings | None = None) -> float | None:
-    """Seconds of one step, predicted from limits and measured efficiencies; None where those were not measured.
 
-    On a device the slower of two counts: its kernels, or the host that hands them over. On a CPU they are one after the other.
+@dataclass(frozen=True)
+class Prediction:
+    """Seconds of one step, and the two that it comes from."""
+
+    step: float
+    kernels: float
+    """All kernels, one after the other."""
+    host: float
+    """The host's calls and the Python around them, one after the other."""
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """Calls of the same kind, one after the other: how many, and what each takes the host and the device."""
+
+    calls: int
+    host: float
+    kernel: float
+
+
+def predict(profile: Profile, ceilings: Ceilings | None = None) -> Prediction | None:
+    """What a step takes by limits and measured efficiencies; None where those were not measured.
+
+    On a device the host hands over kernels in the order of the modules, and a kernel begins when it was handed over and the one
+    before it is done. On a CPU calls and kernels take turns.
     """
     ceilings = ceilings or ceilings_for(profile)
     if ceilings is None or not ceilings.efficiency:
         return None
-    kernels = 0.0
-    for node in profile.walk():
-        for row in rows_of(node, PHASES):
-            seconds = _row_seconds(row, ceilings, profile.environment.dtype)
-            if seconds is None:
-                return None
-            kernels += seconds
-    host = host_seconds(profile, ceilings)
-    on_cpu = profile.environment.device in ("", "cpu")
-    return kernels + host if on_cpu else max(kernels, host)
-
-
-def host_seconds(profile: Profile, ceilings: Ceilings) -> float:
-    """What handing over every op call takes the host: views launch nothing, convolutions look up a plan first."""
-    call, seen = ceilings.host_call or 0.0, profile.coverage
-    total = 0.0
-    for calls in (seen.counted, seen.free):
-        for op, number in calls.items():
-            price = ceilings.host_convolution if "conv" in op else ceilings.host_view if op in VIEWS else call
-            total += number * (call if price is None else price)
-    return total + seen.unknown_calls * call
-
-
-VIEWS = frozenset(
-    f"aten.{name}"
-    for name in [
-        "view",
-        "_unsafe_view",
-        "t",
-        "transpose",
-        "permute",
-        "expand",
-        "slice",
-        "select",
-        "unsqueeze",
-        "squeeze",
-        "unbind",
-        "split",
-        "alias",
-        "detach",
-        "as_strided",
-        "split_with_sizes",
-        "_reshape_alias",
-        "movedim",
-        "unfold",
-        "narrow",
-        "chunk",
-        "lift_fresh",
-        "empty",
-        "empty_like",
-        "empty_strided",
-    ]
-)
-"""Ops that only describe memory anew."""
-
-
-def _row_seconds(row: OpRow, ceilings: Ceilings, dtype: str) -> float | None:
-    """All calls of an op: each takes its limit over the efficiency, and no less than the shortest kernel."""
-    roof = row_roof(row, ceilings, dtype)
-    if roof is None:
+    if any(
+        row_roof(row, ceilings, profile.environment.dtype) is None for node in profile.walk() for row in rows_of(node)
+    ):
         return None
-    if not row.calls or row.op.startswith(COLLECTIVES) or not (row.cost.bytes or row.cost.macs):
+    stretches = list(_stretches(profile, ceilings))
+    kernels = sum(each.calls * each.kernel for each in stretches)
+    host = sum(each.calls * each.host for each in stretches)
+    on_cpu = profile.environment.device in ("", "cpu")
+    return Prediction(kernels + host if on_cpu else _on_device(stretches), kernels, host)
+
+
+def _on_device(stretches: list[Stretch]) -> float:
+    """When the last kernel ends: the host runs ahead of the device, or the device waits for it."""
+    handed = done = 0.0
+    for each in stretches:
+        # of equal calls either the first waits longest, or the last
+        begun = max(done, handed + each.host)
+        handed += each.calls * each.host
+        done = max(begun + each.calls * each.kernel, handed + each.kernel)
+    return done
+
+
+def _stretches(profile: Profile, ceilings: Ceilings) -> Iterator[Stretch]:
+    """The step's calls, module by module."""
+    nodes = list(profile.walk())
+    rows = sum(row.calls for node in nodes for row in node.ops)
+    views = max(0, profile.coverage.calls - rows) / rows if rows else 0.0  # only ops that do some work have rows
+    for phases in PASSES:
+        for node in reversed(nodes) if BACKWARD in phases else nodes:
+            yield from _of_module(node, phases, profile, ceilings, views * ceilings.host.get(VIEW, 0.0))
+
+
+def _of_module(
+    node: Node, phases: tuple[str, ...], profile: Profile, ceilings: Ceilings, views: float
+) -> Iterator[Stretch]:
+    """A module's own calls; `views` is what those between two other ops take the host."""
+    prices = ceilings.host
+    if FORWARD in phases and node.calls:
+        yield Stretch(node.calls, prices.get(MODULE, 0.0), 0.0)
+    for row in rows_of(node, phases):
+        plain = prices.get(OP, 0.0)
+        kind = BACKWARD_OP if row.phase == BACKWARD else host_kind(row.op)
+        yield Stretch(
+            row.calls, prices.get(kind, plain) + views, kernel_seconds(row, ceilings, profile.environment.dtype)
+        )
+
+
+def kernel_seconds(row: OpRow, ceilings: Ceilings, dtype: str) -> float:
+    """One call of an op: its limit over the efficiency of its kind, and no less than the shortest kernel."""
+    roof = row_roof(row, ceilings, dtype)
+    if roof is None or not row.calls or row.op.startswith(COLLECTIVES) or not (row.cost.bytes or row.cost.macs):
         return 0.0
-    each = roof.limit / row.calls
-    points = ceilings.efficiency.get(family(row, by_compute=roof.compute >= roof.memory))
-    points = points or ceilings.efficiency.get(POINTWISE) or ((1.0, 1.0),)
-    return row.calls * max(each / share_reached(points, each), ceilings.shortest_kernel or 0.0)
+    limit = roof.limit / row.calls
+    kind = family(row, by_compute=roof.compute >= roof.memory)
+    points = next((ceilings.efficiency[each] for each in _broader(kind) if each in ceilings.efficiency), ((1.0, 1.0),))
+    return max(limit / share_reached(points, limit), ceilings.shortest_kernel or 0.0)
+
+
+def _broader(kind: str) -> Iterator[str]:
+    """The kind, those that stand in for it, and at last pointwise work."""
+    known: str | None = kind
+    while known is not None:
+        yield known
+        known = BROADER.get(known)
+    yield POINTWISE

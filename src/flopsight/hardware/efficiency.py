@@ -9,68 +9,19 @@ from math import log
 from typing import Any
 
 from ..ceilings import Ceilings
-from ..costs import OpRow
+from . import op_families as kinds
 from .sampling import Sampler
 
-MATMUL, THIN, ODD, ATTENTION = "matmul", "thin matmul", "odd matmul", "attention"
-CONVOLUTION, STEM, GROUPED, POOL = "convolution", "stem convolution", "grouped convolution", "pooling"
-NORM, BATCH_NORM, SOFTMAX, POINTWISE, REDUCTION, COPY = (
-    "norm",
-    "batch norm",
-    "softmax",
-    "pointwise",
-    "reduction",
-    "copy",
-)
-
 WIDTH = 1024
-PIECE = 8
-FEW_CHANNELS = 8
+SHORT = 100e-6
+"""Limits up to which many calls are timed as one."""
 
 Case = tuple[str, float, float, Callable[[], object]]
 """The kind, matrix FLOPs, bytes, and the work."""
+Points = tuple[tuple[float, ...], ...]
 
 
-def family(row: OpRow, *, by_compute: bool = True) -> str:
-    """The kind of op whose efficiency a row has; `by_compute`: compute binds it, not memory."""
-    name = row.op
-    if row.cost.macs:
-        if "attention" in name:
-            return ATTENTION
-        if "conv" in name:
-            return _convolution(row)
-        if not by_compute:
-            return THIN
-        return ODD if _odd(row) else MATMUL
-    if "pool" in name:
-        return POOL
-    if "batch_norm" in name:
-        return BATCH_NORM
-    if "norm" in name:
-        return NORM
-    if "softmax" in name:
-        return SOFTMAX
-    return {"reduction": REDUCTION, "copy": COPY}.get(row.kind, POINTWISE)
-
-
-def _convolution(row: OpRow) -> str:
-    """Few channels into a group, or many groups, keep matrix units from their work."""
-    shapes = [shape for shape in (row.shapes[0] if row.shapes else ()) if len(shape) == len(row.shapes[0][0]) > 2]
-    if len(shapes) < 2:
-        return CONVOLUTION
-    image, weight = shapes[-2:]
-    if weight[1] < image[1]:
-        return GROUPED
-    return STEM if weight[1] < FEW_CHANNELS else CONVOLUTION
-
-
-def _odd(row: OpRow) -> bool:
-    """Whether the inner or the output size of a product is no multiple of 8: it loads no whole pieces of 16 bytes."""
-    shapes = row.shapes[0] if row.shapes else ()
-    return bool(shapes) and len(shapes[-1]) > 1 and any(size % PIECE for size in shapes[-1][-2:] if size > PIECE)
-
-
-def share_reached(points: tuple[tuple[float, ...], ...], limit: float) -> float:
+def share_reached(points: Points, limit: float) -> float:
     """The share of its limit that a call reaches, between the measured points by the logarithm of the limit.
 
     >>> share_reached(((1e-6, 0.1), (1e-4, 0.9)), 1e-5)
@@ -84,66 +35,132 @@ def share_reached(points: tuple[tuple[float, ...], ...], limit: float) -> float:
     return points[-1][1]
 
 
-def efficiencies(torch: Any, sampler: Sampler, ceilings: Ceilings) -> dict[str, tuple[tuple[float, ...], ...]]:
+def efficiencies(torch: Any, sampler: Sampler, ceilings: Ceilings) -> dict[str, Points]:
     """Measured shares by kind, above 1 where a cache serves what memory could not; kinds that a device cannot run are left out."""
     found: dict[str, list[tuple[float, ...]]] = {}
     dtype = torch.float32 if sampler.cpu else torch.bfloat16
     peak = ceilings.flops.get(str(dtype).removeprefix("torch."))
     if not peak or not ceilings.bandwidth:
         return {}
-    for kind, flops, moved, work in _cases(torch, sampler, dtype):
+    for kind, flops, moved, work in Cases(torch, sampler, dtype):
         limit = max(flops / peak, moved / ceilings.bandwidth)
-        long = limit > 100e-6
         try:
-            seconds = sampler.seconds(work) if long else sampler.short(work)
+            seconds = sampler.seconds(work) if limit > SHORT else sampler.short(work)
         except RuntimeError:
             continue
         found.setdefault(kind, []).append((limit, limit / seconds))
     return {kind: tuple(sorted(points)) for kind, points in found.items()}
 
 
-def _cases(torch: Any, sampler: Sampler, dtype: Any) -> Iterator[Case]:
-    """Work of every kind in several sizes, on random data in the layout that suits it."""
-    cpu, place, size = sampler.cpu, sampler.device, dtype.itemsize
-    functional = torch.nn.functional
+class Cases:
+    """Work of every kind in several sizes, on random data in the layout that models have it in."""
 
-    def random(*shape: int) -> Any:
-        return torch.randn(*shape, device=place).to(dtype)
+    def __init__(self, torch: Any, sampler: Sampler, dtype: Any) -> None:
+        self._torch, self._functional = torch, torch.nn.functional
+        self._cpu, self._place, self._dtype, self._size = sampler.cpu, sampler.device, dtype, dtype.itemsize
 
-    for side in (128, 512, 1024) if cpu else (256, 512, 1024, 2048, 4096, 8192):
-        yield MATMUL, 2 * side**3, 3 * side**2 * size, partial(torch.mm, random(side, side), random(side, side))
-    for side in (127, 1023) if cpu else (511, 2047, 8191):
-        yield ODD, 2 * side**3, 3 * side**2 * size, partial(torch.mm, random(side, side), random(side, side))
-    for rows, side in ((1, 1024), (1, 4096)) if cpu else ((1, 1024), (8, 4096), (16, 16384)):
-        moved = (side**2 + 2 * rows * side) * size
-        yield THIN, 2 * rows * side**2, moved, partial(torch.mm, random(rows, side), random(side, side))
-    for batch, channels, extent in ((1, 32, 28), (4, 64, 28)) if cpu else ((8, 64, 56), (64, 128, 28), (256, 256, 28)):
-        x = random(batch, channels, extent, extent).contiguous(memory_format=torch.channels_last)
-        for kernel in (1, 3):
-            w = random(channels, channels, kernel, kernel).contiguous(memory_format=torch.channels_last)
-            moved = (2 * x.numel() + w.numel()) * size
-            work = partial(torch.conv2d, x, w, padding=kernel // 2)
-            yield CONVOLUTION, 2 * x.numel() * channels * kernel**2, moved, work
-        w = random(channels, 1, 7, 7)
-        moved = (2 * x.numel() + w.numel()) * size
-        yield GROUPED, 2 * x.numel() * 49, moved, partial(torch.conv2d, x, w, padding=3, groups=channels)
-        pooled = x.numel() // 4
-        yield POOL, 0, (x.numel() + pooled) * size, partial(functional.max_pool2d, x, 3, 2, 1)
-        ones = torch.ones(channels, device=place, dtype=dtype)
-        yield BATCH_NORM, 0, 2 * x.numel() * size, partial(functional.batch_norm, x, ones, ones)
-    for shape in (
-        ((1, 4, 128, 32), (2, 8, 512, 64)) if cpu else ((1, 16, 128, 64), (8, 16, 512, 64), (4, 32, 2048, 128))
-    ):
-        heads = [random(*shape) for _ in range(3)]
-        elements = heads[0].numel()
-        work = partial(functional.scaled_dot_product_attention, *heads)
-        yield ATTENTION, 4 * elements * shape[2], 4 * elements * size, work
-    for rows in (64, 1024, 16384) if cpu else (128, 2048, 16384, 131072):
-        x, y = random(rows, WIDTH), random(rows, WIDTH)
-        moved = 2 * x.numel() * size
-        yield NORM, 0, moved, partial(functional.layer_norm, x, (WIDTH,))
-        yield SOFTMAX, 0, moved, partial(torch.softmax, x, -1)
-        yield POINTWISE, 0, moved, partial(functional.gelu, x)
-        yield POINTWISE, 0, 3 * x.numel() * size, partial(torch.add, x, y)
-        yield REDUCTION, 0, x.numel() * size, partial(torch.sum, x, -1)
-        yield COPY, 0, moved, x.t().contiguous
+    def __iter__(self) -> Iterator[Case]:
+        yield from self._products()
+        yield from self._batched()
+        yield from self._convolutions()
+        yield from self._stems()
+        yield from self._rows()
+        yield from self._copies()
+
+    def _random(self, *shape: int) -> Any:
+        return self._torch.randn(*shape, device=self._place).to(self._dtype)
+
+    def _images(self, *shape: int) -> Any:
+        return self._random(*shape).contiguous(memory_format=self._torch.channels_last)
+
+    def _products(self) -> Iterator[Case]:
+        cpu = self._cpu
+        sides = (128, 512, 1024) if cpu else (256, 512, 1024, 2048, 4096, 8192)
+        square = [(side, side, side) for side in sides]
+        # a vocabulary has any number of words
+        odd = (
+            ((256, 128, 127), (512, 256, 2047)) if cpu else ((512, 1024, 1023), (4096, 1024, 8191), (8192, 1024, 32767))
+        )
+        thin = ((1, 1024, 1024), (1, 4096, 4096)) if cpu else ((1, 1024, 1024), (8, 4096, 4096), (16, 16384, 16384))
+        narrow = () if cpu else ((4096, 128, 128), (65536, 128, 128), (262144, 128, 384))
+        shapes = {kinds.MATMUL: square, kinds.ODD: odd, kinds.THIN: thin, kinds.NARROW: narrow}
+        for kind, sizes in shapes.items():
+            for rows, inner, out in sizes:
+                moved = (rows * inner + inner * out + rows * out) * self._size
+                work = partial(self._functional.linear, self._random(rows, inner), self._random(out, inner))
+                yield kind, 2 * rows * inner * out, moved, work
+
+    def _batched(self) -> Iterator[Case]:
+        side, inner = 64, 32
+        for number in (64, 512) if self._cpu else (64, 2048, 16384):
+            a, b = self._random(number, side, inner), self._random(number, inner, side)
+            moved = number * (2 * side * inner + side * side) * self._size
+            yield kinds.SMALL, 2 * number * side * side * inner, moved, partial(self._torch.bmm, a, b)
+        shapes = (
+            ((1, 4, 128, 32), (2, 8, 512, 64))
+            if self._cpu
+            else ((1, 16, 128, 64), (8, 16, 512, 64), (4, 32, 2048, 128))
+        )
+        for shape in shapes:
+            heads = [self._random(*shape) for _ in range(3)]
+            elements = heads[0].numel()
+            work = partial(self._functional.scaled_dot_product_attention, *heads)
+            yield kinds.ATTENTION, 4 * elements * shape[2], 4 * elements * self._size, work
+
+    def _convolutions(self) -> Iterator[Case]:
+        torch, size = self._torch, self._size
+        sizes = ((1, 32, 28), (4, 64, 28)) if self._cpu else ((8, 64, 56), (64, 128, 28), (256, 256, 28))
+        for batch, channels, extent in sizes:
+            x = self._images(batch, channels, extent, extent)
+            for kernel in (1, 3):
+                w = self._images(channels, channels, kernel, kernel)
+                work = partial(torch.conv2d, x, w, padding=kernel // 2)
+                flops = 2 * x.numel() * channels * kernel**2
+                yield kinds.CONVOLUTION, flops, (2 * x.numel() + w.numel()) * size, work
+            for kind, kernel in ((kinds.GROUPED, 3), (kinds.WIDE_GROUPED, 7)):
+                w = self._images(channels, 1, kernel, kernel)
+                work = partial(torch.conv2d, x, w, padding=kernel // 2, groups=channels)
+                yield kind, 2 * x.numel() * kernel**2, (2 * x.numel() + w.numel()) * size, work
+            scales = [torch.ones(channels, device=self._place, dtype=self._dtype) for _ in range(4)]
+            yield kinds.BATCH_NORM, 0, 2 * x.numel() * size, partial(self._functional.batch_norm, x, *scales)
+
+    def _stems(self) -> Iterator[Case]:
+        """The first layers of vision models: three channels in, a pool right after, or one product for each patch."""
+        for batch in (1, 4) if self._cpu else (8, 64):
+            side = 112 if self._cpu else 224
+            x, half = self._images(batch, 3, side, side), side // 2
+            for out, kernel, stride in ((64, 7, 2), (256, 16, 16)):
+                w = self._images(out, 3, kernel, kernel)
+                made = batch * out * (side // stride) ** 2
+                work = partial(self._torch.conv2d, x, w, stride=stride, padding=kernel // 2 if stride == 2 else 0)
+                yield kinds.STEM, 2 * made * 3 * kernel**2, (x.numel() + w.numel() + made) * self._size, work
+            first = self._images(batch, 64, half, half)
+            # a pool over maxima returns their places too, 8 bytes each
+            moved = first.numel() * self._size + first.numel() // 4 * (self._size + 8)
+            yield kinds.POOL, 0, moved, partial(self._functional.max_pool2d, first, 3, 2, 1)
+
+    def _rows(self) -> Iterator[Case]:
+        torch, functional, size = self._torch, self._functional, self._size
+        for rows in (64, 1024, 8192) if self._cpu else (128, 2048, 16384, 131072):
+            x, y = self._random(rows, WIDTH), self._random(rows, WIDTH)
+            moved = 2 * x.numel() * size
+            for kind, width in ((kinds.NORM, WIDTH), (kinds.NARROW_NORM, 128)):
+                scales = [torch.ones(width, device=self._place, dtype=self._dtype) for _ in range(2)]
+                yield kind, 0, moved, partial(functional.layer_norm, x.view(-1, width), (width,), *scales)
+            for kind, width in ((kinds.SOFTMAX, WIDTH), (kinds.NARROW_SOFTMAX, 64)):
+                yield kind, 0, moved, partial(torch.softmax, x.view(-1, width), -1)
+            yield kinds.GELU, 0, moved, partial(functional.gelu, x)
+            yield kinds.EXPONENTIAL, 0, moved, partial(torch.tanh, x)
+            yield kinds.POINTWISE, 0, 3 * x.numel() * size, partial(torch.add, x, y)
+            parts, row = x.view(-1, 16, WIDTH), self._random(rows // 16, 1, WIDTH)
+            yield kinds.BROADCAST, 0, moved + row.numel() * size, partial(torch.mul, parts, row)
+            yield kinds.REDUCTION, 0, x.numel() * size, partial(torch.sum, x, -1)
+
+    def _copies(self) -> Iterator[Case]:
+        """A cast, and heads before positions for positions before heads."""
+        for rows in (64, 1024, 8192) if self._cpu else (128, 2048, 16384, 131072):
+            x = self._random(rows, WIDTH)
+            wide = self._torch.float64 if self._cpu else self._torch.float32
+            yield kinds.COPY, 0, x.numel() * (self._size + wide.itemsize), partial(x.to, wide)
+            heads = x.view(-1, 32, 16, 64).transpose(1, 2)
+            yield kinds.TURNED, 0, 2 * x.numel() * self._size, heads.contiguous

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
-from time import perf_counter
 from typing import Any
 
 from ..ceilings import MEASURED, Ceilings
@@ -14,6 +13,7 @@ from ..errors import InputError
 from .ceilings import cpu_cache
 from .detect import Found
 from .efficiency import efficiencies
+from .host_calls import host_prices
 from .sampling import Sampler
 
 SIDES = {"cpu": (512, 1024, 2048), "other": (4096, 8192)}
@@ -22,10 +22,6 @@ SLOW_DTYPES = ("float64", "float32")
 COPIED = {"cpu": 512 << 20, "other": 1 << 30}
 """Bytes of a buffer for the bandwidth: far more than any cache holds."""
 DTYPES = {"cpu": ("float32", "bfloat16", "float64"), "other": ("bfloat16", "float16", "tf32", "float32", "float64")}
-CALLS = 40
-"""Blocks of the stack that shows what a call costs the host."""
-LAUNCHES = 3
-"""Op calls of a block that launch work: a product with bias, an activation, a norm; a transposed view comes with them."""
 
 
 def measure(found: Found, progress: Callable[[str], None] = lambda _doing: None) -> Ceilings:
@@ -49,7 +45,7 @@ def measure(found: Found, progress: Callable[[str], None] = lambda _doing: None)
         progress("memory")
         bandwidth = _bandwidth(torch, sampler, COPIED[kind])
         progress("calls")
-        call, convolution, view = _host_calls(torch, place)
+        host = host_prices(torch, place)
         ceilings = Ceilings(
             name=found.name,
             flops=flops,
@@ -58,9 +54,7 @@ def measure(found: Found, progress: Callable[[str], None] = lambda _doing: None)
             memory=found.memory,
             source=MEASURED,
             made=datetime.now(UTC).isoformat(timespec="seconds"),
-            host_call=call,
-            host_convolution=convolution,
-            host_view=view,
+            host=host,
             shortest_kernel=_shortest(torch, sampler),
         )
         progress("kinds of ops")
@@ -98,32 +92,6 @@ def _bandwidth(torch: Any, sampler: Sampler, size: int) -> float:
     x, y, z = a[:half], a[half:], b[:half]
     added = 3 * size / 2 / sampler.least(lambda: torch.add(x, y, out=z))
     return float(max(copied, added))
-
-
-def _host_calls(torch: Any, place: Any) -> tuple[float, float, float]:
-    """Seconds of the host for one op call of an ordinary model: an op that launches work, a convolution, a view."""
-    nn = torch.nn
-    x, image = torch.randn(4, 16, device=place), torch.randn(1, 16, 4, 4, device=place)
-    view = _host_seconds(lambda: [x.t() for _ in range(CALLS)]) / CALLS
-    dense = [layer for _ in range(CALLS) for layer in (nn.Linear(16, 16), nn.GELU(), nn.LayerNorm(16))]
-    model = nn.Sequential(*dense).to(place)
-    call = max(0.0, _host_seconds(lambda: model(x)) / CALLS - view) / LAUNCHES
-    images = [layer for _ in range(CALLS) for layer in (nn.Conv2d(16, 16, 1), nn.BatchNorm2d(16), nn.ReLU())]
-    vision = nn.Sequential(*images).to(place).eval()
-    convolution = max(call, _host_seconds(lambda: vision(image)) / CALLS - 2 * call)
-    if place.type != "cpu":
-        torch.accelerator.synchronize(place)
-    return call, convolution, view
-
-
-def _host_seconds(work: Callable[[], object]) -> float:
-    """The host alone, at its fastest: a device may lag behind."""
-    best = float("inf")
-    for _ in range(8):
-        begin = perf_counter()
-        work()
-        best = min(best, perf_counter() - begin)
-    return best
 
 
 def _shortest(torch: Any, sampler: Sampler) -> float:

@@ -73,8 +73,10 @@ def measured_lines(found: Found) -> list[str]:
     if kept.bandwidth:
         beside = _beside(kept.bandwidth, sheet.bandwidth if sheet else None)
         page.append(f"{'memory':<15}{f'{kept.bandwidth / 1e12:.4g} TB/s':<18}{beside}")
-    if kept.host_call:
-        page.append(f"{'a call':<15}{kept.host_call * 1e6:.1f} us of the host for one op")
+    if kept.host:
+        page.append(
+            f"{'host':<15}{', '.join(f'{kind} {seconds * 1e6:.1f}' for kind, seconds in kept.host.items())} us a call"
+        )
     if kept.busy > BUSY:
         page.append(f"The machine was busy: samples lay up to {kept.busy:.0%} apart. Measure again when it is quiet.")
     return page

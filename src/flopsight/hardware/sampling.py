@@ -38,6 +38,8 @@ class Sampler:
     def __init__(self, torch: Any, device: Any) -> None:
         self._torch, self.device = torch, device
         self.cpu = device.type == "cpu"
+        self._single = self.cpu and torch.get_num_threads() == 1
+        """One thread's processor time is its time without other processes."""
         self.spread, self.dropped, self.taken = 0.0, 0, 0
         self._flush = torch.empty(FLUSH if not self.cpu else FLUSH // 2, dtype=torch.uint8, device=device)
 
@@ -100,7 +102,8 @@ class Sampler:
         if self.cpu:
             wall, cpu = perf_counter(), process_time()
             work()
-            return perf_counter() - wall, process_time() - cpu
+            wall, cpu = perf_counter() - wall, process_time() - cpu
+            return (cpu if self._single else wall), cpu
         begin, end = (self._torch.Event(self.device.type, enable_timing=True) for _ in range(2))
         begin.record()
         work()

@@ -76,8 +76,7 @@ def _legend(rows: Sequence[BoundRow]) -> tuple[str, ...]:
 
 def _predicted(profile: Profile, on: str | None) -> tuple[str, ...]:
     guess = predict(profile) if on is None else None
-    return (
-        ()
-        if guess is None
-        else (f"predicted step {units.seconds(guess)}: limits over the efficiencies measured on this machine",)
-    )
+    if guess is None:
+        return ()
+    parts = f"kernels {units.seconds(guess.kernels)}, host {units.seconds(guess.host)}"
+    return (f"predicted step {units.seconds(guess.step)}, from efficiencies measured on this machine: {parts}",)

@@ -11,7 +11,7 @@ from flopsight.ceilings import Ceilings
 from flopsight.comm import CommRow
 from flopsight.costs import Cost, OpRow
 from flopsight.job import Job
-from flopsight.records import Parameter
+from flopsight.records import Padding, Parameter
 from flopsight.tree import Environment, Profile, Stat, Timing
 from flopsight.world import Whole, World
 
@@ -23,9 +23,20 @@ MS = 1e-3
 
 
 def op(
-    name, macs=0, moved=0, *, phase="forward", seconds=None, kind="", dtype="bfloat16", shapes=(), layout="", calls=1
+    name,
+    macs=0,
+    moved=0,
+    *,
+    phase="forward",
+    seconds=None,
+    kind="",
+    dtype="bfloat16",
+    shapes=(),
+    layout="",
+    calls=1,
+    again=0,
 ):
-    return OpRow(name, phase, calls, Cost(macs, bytes=moved), "counted", shapes, dtype, kind, seconds, layout)
+    return OpRow(name, phase, calls, Cost(macs, bytes=moved), "counted", shapes, dtype, kind, seconds, layout, again)
 
 
 def leaf(name, kind, *ops, **more):
@@ -67,7 +78,7 @@ def test_an_unknown_device_without_times_has_nothing_to_say():
 
 
 def test_every_look_is_in_the_list_once():
-    assert len(set(LOOKS)) == len(LOOKS) == 15
+    assert len(set(LOOKS)) == len(LOOKS) == 18
 
 
 # fusion
@@ -322,6 +333,56 @@ def test_activations_that_fill_the_memory_could_be_recomputed():
     found = only(trained(*blocks, peak_bytes=8 * 10**8), "recompute")
     assert found.bytes == 3 * (2 * 10**8 - 4 * 10**6)
     assert "recompute" not in names(trained(*blocks, peak_bytes=6 * 10**8)), "there is room"
+
+
+def test_a_table_whose_gradient_is_dense_takes_a_fifth_of_the_step():
+    def table(seconds):
+        back = op("aten.embedding_dense_backward", moved=10**8, phase="backward", seconds=seconds)
+        return leaf("table", "Embedding", back, params=(10**7,), takes=(8, 16))
+
+    found = only(trained(table(30 * MS)), "embedding")
+    assert found.seconds == pytest.approx(30 * MS)
+    assert "looks up 128 rows, and works on all of 40.0 MB" in found.evidence
+    assert "embedding" not in names(trained(table(10 * MS)))
+
+
+# waste
+
+
+def test_work_done_again_on_the_same_values_could_be_done_once():
+    # one of four calls of 40 ms, and a quarter of the backward's 20
+    layer = leaf(
+        "layer", "Linear",
+        op("aten.addmm", macs=10**9, seconds=40 * MS, calls=4, again=1),
+        op("aten.mm", macs=10**9, seconds=20 * MS, phase="backward"),
+    )  # fmt: skip
+    found = only(trained(layer), "repeated")
+
+    assert found.seconds == pytest.approx(10 * MS + 5 * MS)
+    assert "1 of 4 calls of aten.addmm" in found.evidence
+    assert "repeated" not in names(trained(leaf("layer", "Linear", op("aten.addmm", seconds=40 * MS, calls=4))))
+    assert "repeated" not in names(profile(leaf("a", "Mask", op("aten.tril", seconds=1 * MS, calls=2, again=1))))
+
+
+def test_padding_wastes_its_share_of_the_work_and_its_pairs_of_attention():
+    dense = leaf("a", "Linear", op("aten.mm", macs=10**9, seconds=60 * MS))
+    attends = op("aten._scaled_dot_product_flash_attention", macs=10**9, seconds=40 * MS)
+    batch = Padding(positions=100, padded=25, pairs=1000, real_pairs=600)
+    found = only(profile(dense, leaf("b", "Attention", attends), padding=batch), "padding")
+
+    assert found.seconds == pytest.approx(0.25 * 60 * MS + 0.4 * 40 * MS)
+    assert "25 of 100 positions (25.0%) and 40.0% of the pairs" in found.evidence
+    assert "padding" not in names(profile(dense, padding=replace(batch, padded=0, real_pairs=1000)))
+    assert "padding" not in names(profile(dense))
+
+
+def test_traced_times_of_a_cpu_take_no_longer_than_the_step_together():
+    # 150 ms traced in a step of 100: each counts two thirds
+    rows = [op("aten.mm", macs=10**6, seconds=75 * MS) for _ in range(2)]
+    batch = Padding(positions=2, padded=1, pairs=2, real_pairs=1)
+    found = only(profile(leaf("a", "Model", *rows), device="cpu", padding=batch), "padding")
+
+    assert found.seconds == pytest.approx(50 * MS)
 
 
 # ranks

@@ -11,9 +11,11 @@ from .fusion import chains_that_fuse
 from .launch import data_wait, launch_bound
 from .memory import frozen_layers, recompute, unused_modules
 from .precision import wide_norms, wide_products
-from .products import attention_in_parts, channels_first, large_head, odd_sizes, small_batch
+from .products import attention_in_parts, channels_first, odd_sizes, small_batch
 from .ranks import collectives, imbalance, redundant_work
 from .scene import Scene
+from .vocabulary import large_embedding, large_head
+from .waste import padding, repeated_work
 
 __all__ = ["LOOKS", "Finding", "findings", "job_findings"]
 
@@ -29,9 +31,12 @@ LOOKS: tuple[Callable[[Scene], Iterator[Finding]], ...] = (
     odd_sizes,
     small_batch,
     large_head,
+    large_embedding,
     chains_that_fuse,
     recompute,
     frozen_layers,
+    repeated_work,
+    padding,
     unused_modules,
 )
 """Every look at a profile. To add one: write its function, add its line, and give it a model that it speaks of and one that it does not."""

@@ -6,13 +6,11 @@ from collections.abc import Iterator
 
 from ... import units
 from ...costs import OpRow
-from ...records import BACKWARD, FORWARD, RECOMPUTE
 from ...tree import Node
 from ..roofline import COLLECTIVES
 from .finding import Finding
-from .scene import Scene, paths
+from .scene import MODEL, Scene, paths
 
-MODEL = (FORWARD, BACKWARD, RECOMPUTE)
 KINDS = ("pointwise", "reduction", "copy", "random")
 WORDS = ("norm", "softmax", "dropout", "gelu", "silu", "glu")
 """Parts of names of ops that torch does not call pointwise and that compilers fuse all the same."""

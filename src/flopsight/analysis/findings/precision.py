@@ -7,14 +7,12 @@ from dataclasses import replace
 
 from ... import units
 from ...costs import OpRow
-from ...records import BACKWARD, FORWARD, RECOMPUTE
 from ..roofline import row_roof
 from .finding import Finding
-from .scene import Scene, paths
+from .scene import MODEL, Scene, paths
 
 WIDE = ("float32", "float64")
 HALF = ("bfloat16", "float16")
-MODEL = (FORWARD, BACKWARD, RECOMPUTE)
 MUCH_FASTER = 1.3
 
 

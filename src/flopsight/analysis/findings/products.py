@@ -8,13 +8,12 @@ from math import prod
 
 from ... import units
 from ...costs import Cost, OpRow
-from ...records import BACKWARD, FORWARD, RECOMPUTE, Shape
+from ...records import FORWARD
 from ...tree import Node
 from ..roofline import roof_of
 from .finding import Finding
-from .scene import Scene, paths
+from .scene import MODEL, Scene, paths
 
-MODEL = (FORWARD, BACKWARD, RECOMPUTE)
 ALIGNED = {"bfloat16": 8, "float16": 8, "float32": 4, "int8": 16, "float8_e4m3fn": 16, "float8_e5m2": 16}
 """Elements in 16 bytes: matrix units load rows in such pieces."""
 EFFICIENT = 0.8
@@ -188,38 +187,3 @@ def _memory_bound(scene: Scene, row: OpRow) -> bool:
     return bool(peak and ceilings.bandwidth) and row.cost.bytes / (ceilings.bandwidth or 1) > 2 * row.cost.macs / (
         peak or 1
     )
-
-
-def large_head(scene: Scene) -> Iterator[Finding]:
-    """A layer over a vocabulary that takes a large part of the step."""
-    if scene.step is None:
-        return
-    for node in scene.profile.walk():
-        if node.children or not node.own.forward.macs or not node.output_shapes or not node.input_shapes:
-            continue
-        out, into = node.output_shapes[0], node.input_shapes[0]
-        if len(out) < 3 or out[-1] < VOCABULARY or out[-1] < 8 * into[-1]:
-            continue
-        taken = sum(scene.seconds(row) for row in node.ops if row.phase in MODEL)
-        if taken < LARGE_HEAD * scene.step:
-            continue
-        yield Finding(
-            "head",
-            "The output layer takes a large part of the step",
-            (node.path,),
-            f"{units.count(out[-1])} outputs for each of {units.count(prod(out[:-1]))} positions take {units.seconds(taken)} "
-            f"{scene.basis} and {units.size(node.output_bytes)}",
-            _head_move(scene, out),
-            taken,
-            scene.share(taken),
-        )
-
-
-VOCABULARY = 16_384
-LARGE_HEAD = 0.2
-
-
-def _head_move(scene: Scene, out: Shape) -> str:
-    if scene.profile.trained:
-        return "a loss that works in chunks of positions, which never holds all logits"
-    return f"in generation only the last of {units.count(out[-2])} positions is needed"

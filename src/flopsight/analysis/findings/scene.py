@@ -8,12 +8,14 @@ from functools import cached_property
 
 from ...ceilings import Ceilings
 from ...costs import OpRow
-from ...records import PHASES
+from ...records import BACKWARD, FORWARD, PHASES, RECOMPUTE
 from ...tree import Node, Profile
 from ..roofline import ceilings_for, device_seconds, profile_limit, row_roof, waits_for_host
 from ..utilization import step_seconds
 
 Placed = tuple[Node, OpRow]
+MODEL = (FORWARD, BACKWARD, RECOMPUTE)
+"""The phases in which the model itself works, not the optimizer."""
 WORTH = 0.02
 """Share of a step from which on a win is worth a sentence."""
 
@@ -76,8 +78,15 @@ class Scene:
     def seconds(self, row: OpRow) -> float:
         """Measured seconds of an op row in one step, else its limit."""
         if self.measured and row.seconds is not None:
-            return row.seconds
+            return row.seconds * self._pace
         return self.limit(row)
+
+    @cached_property
+    def _pace(self) -> float:
+        """What a traced time counts: on a CPU tracing slows small ops, and all together take no longer than the step."""
+        traced = sum(row.seconds or 0.0 for _, row in self._placed)
+        on_cpu = self.profile.environment.device in ("", "cpu")
+        return self.step / traced if on_cpu and self.step and traced > self.step else 1.0
 
     def worth(self, seconds: float) -> bool:
         """Whether a win is large enough to be spoken of."""

@@ -32,6 +32,8 @@ from .parallel_work import ParallelWork
 from .sparse_facts import sparse_facts
 from .tape import Tape
 
+REPEATED = ("repeated", True)
+"""The fact that the same op ran on the same values before, in the same forward."""
 SAVED_UNSEEN = Note(
     "What is saved for backward was not seen: saved-tensor hooks are disabled here (torch.func does that). "
     "Count outside that block to have it."
@@ -46,6 +48,8 @@ class Counter(TorchDispatchMode):
     """Watches every op inside the `with`, on the thread that entered it and in the backward it begins; a tape holds them."""
 
     supports_higher_order_operators = True
+    has_values = True
+    """Whether the tensors that are watched hold numbers, which can be read."""
 
     def __init__(
         self,
@@ -154,8 +158,10 @@ class Counter(TorchDispatchMode):
             position.mark(site)
             if caller is outside:
                 self._given(args, kwargs)
-                if parallel.watching:
-                    with internals.without_modes():
+                with internals.without_modes():
+                    if live is not None and self.has_values:
+                        tape.note_padding(module, args, kwargs)
+                    if parallel.watching:
                         tape.note_root_call(module, args, kwargs)
             if parallel.away:
                 parallel.note_module(site)
@@ -301,12 +307,18 @@ class Counter(TorchDispatchMode):
             if isinstance(value, torch.Tensor) and value.layout is not torch.strided and not value.is_nested:
                 facts = (*facts, *sparse_facts(info, args, output))
                 break
+        repeats = self.tape.repeats
+        if repeats is not None and phase is not FORWARD:
+            repeats.note_writes(info, args, kwargs)
         if self._ownership is not None and phase is OPTIMIZER:
             for row, part, named, made in self._ownership.split(args, kwargs, output):
                 self.tape.ops.add((info, part, named, made, facts, row, phase))
         else:
             named = tuple((name, raw(value)) for name, value in kwargs.items()) if kwargs else ()
-            self.tape.ops.add((info, tuple(map(raw, args)), named, raw(output), facts, site, phase))
+            given = tuple(map(raw, args))
+            if repeats is not None and phase is FORWARD and repeats.note(info, (given, named), args, kwargs, output):
+                facts = (*facts, REPEATED)
+            self.tape.ops.add((info, given, named, raw(output), facts, site, phase))
 
     def _expand(self, info: OpInfo, func: Any, args: Any, kwargs: Any) -> Any:
         """Look inside an op that has no formula, where that is safe; else note it as it is."""

@@ -285,7 +285,7 @@ class Live:
                 if birth is not None:
                     self._before.append(birth)
                 else:
-                    birth = self._birth_of(part)
+                    birth = self.birth_of(part)
                 if birth is not None:
                     self._labels.setdefault(birth, what)
 
@@ -355,7 +355,7 @@ class Live:
     def label(self, tensor: torch.Tensor, what: str) -> None:
         """Say what a tensor is: an activation, a gradient, a state of the optimizer."""
         for part in plain_tensors(tensor):
-            birth = self._birth_of(part)
+            birth = self.birth_of(part)
             if birth is None:
                 continue
             if what == BUCKETS:
@@ -365,11 +365,12 @@ class Live:
 
     def forget(self, tensor: torch.Tensor) -> None:
         """Leave a tensor out of the peak: a library has it for its own books."""
-        birth = self._birth_of(tensor)
+        birth = self.birth_of(tensor)
         if birth is not None:
             self._forgotten.add(birth)
 
-    def _birth_of(self, tensor: torch.Tensor) -> int | None:
+    def birth_of(self, tensor: torch.Tensor) -> int | None:
+        """The number of a tensor's storage, which no other storage of the run has; None where it was never met."""
         known = self._alive.get(internals.storage_key(tensor)) if internals.has_storage(tensor) else None
         return known[0] if known is not None else None
 

@@ -19,7 +19,9 @@ COLLECTIVES = ("c10d", "_c10d_functional", "_c10d_functional_autograd")
 class OpInfo:
     """Name, kind and arguments of an op, read once before its first call is recorded."""
 
-    __slots__ = ("allocates", "calls", "defaults", "exchanges", "expand", "facts", "kind", "name", "names", "overload")
+    __slots__ = (
+        "allocates", "calls", "defaults", "exchanges", "expand", "facts", "kind", "name", "names", "overload", "seeded", "writes",
+    )  # fmt: skip
 
     def __init__(self, func: Any) -> None:
         schema = internals.schema(func)
@@ -36,6 +38,8 @@ class OpInfo:
         self.expand = self.kind in ("matrix", "other")
         self.calls = 0
         self.exchanges = self.name.split(".", maxsplit=1)[0] in COLLECTIVES
+        self.seeded = torch.Tag.nondeterministic_seeded in func.tags
+        self.writes = tuple(each.name for each in schema.arguments if each.alias_info and each.alias_info.is_write)
 
 
 class GraphReplay(OpInfo):
@@ -46,7 +50,7 @@ class GraphReplay(OpInfo):
     def __init__(self) -> None:
         self.name, self.overload, self.names, self.defaults = "cuda.graph_replay", "default", (), {}
         self.kind, self.allocates, self.facts, self.expand, self.calls = "other", False, None, False, 0
-        self.exchanges = False
+        self.exchanges, self.seeded, self.writes = False, False, ()
 
 
 class HigherOrderInfo(OpInfo):
@@ -64,7 +68,7 @@ class HigherOrderInfo(OpInfo):
         self.facts = FACTS.get(self.name)
         self.expand = self.name in TAKEN_APART
         self.calls = 0
-        self.exchanges = False
+        self.exchanges, self.seeded, self.writes = False, False, ()
 
 
 def kind_of(func: Any, name: str) -> str:

@@ -11,12 +11,14 @@ import torch
 from torch import nn
 
 from ...caveats import Caveat
-from ...records import ModuleCall, OpRecord
+from ...records import ModuleCall, OpRecord, Padding
+from ..model.padding import padding_of
 from ..model.sites import Site
 from ..model.tensors import meta, raw, tensors_in, with_tensors, without_data
 from .memory import Live, Saved
 from .op_calls import OpCalls
 from .opinfo import OpInfo
+from .repeats import Repeats
 
 MOST_ROOT_CALLS = 64
 """Calls with different shapes that are kept."""
@@ -38,6 +40,7 @@ class Tape:
     def __init__(self, saved: Saved | None = None, live: Live | None = None) -> None:
         self.saved = saved
         self.live = live
+        self.repeats = Repeats(live) if live is not None else None
         self.ops = OpCalls()
         self.infos: dict[Any, OpInfo] = {}
         """What is known of every op that was met; each counts its own calls."""
@@ -55,6 +58,8 @@ class Tape:
         """Rows that worked on tokens of other ranks, with the group that these came from."""
         self.root_calls: dict[Any, RootCall] = {}
         """What a model with shards was called with from outside, by the shapes of it."""
+        self.padding: Padding | None = None
+        """What the inputs of the models say of their padding; looked for where memory is followed."""
         self.caveats: list[Caveat] = []
         self._raised: tuple[int, Site, str] | None = None
         """An exception by its id, with row and phase: holding it would hold all that its frames hold."""
@@ -79,6 +84,12 @@ class Tape:
             given, named = with_tensors((args, kwargs), without_data)
             self.root_calls[key] = RootCall(model, given, named)
         self.root_calls[key].times += 1
+
+    def note_padding(self, model: nn.Module, args: Any, kwargs: Any) -> None:
+        """A model was called from outside every other: read how much of its batch is padding."""
+        found = padding_of(model, args, kwargs)
+        if found is not None:
+            self.padding = found if self.padding is None else self.padding + found
 
     def note_raised(self, problem: BaseException, site: Site, phase: str) -> None:
         """An exception passes a row; the first row that it passes is where it was raised."""
@@ -158,5 +169,7 @@ class Tape:
         self.elsewhere |= other.elsewhere
         self.stages |= other.stages
         self.experts |= {mine(site): groups for site, groups in other.experts.items()}
+        if other.padding is not None:
+            self.padding = other.padding if self.padding is None else self.padding + other.padding
         for caveat in other.caveats:
             self.doubt(caveat)

@@ -44,6 +44,8 @@ class MetaCounter(Counter):
     Python meta kernels take up to milliseconds, so what an op returns is remembered by what went in.
     """
 
+    has_values = False
+
     def __init__(
         self,
         model: nn.Module | Sites | None,
