@@ -92,8 +92,16 @@ def test_depth_top_modules_and_details_shape_the_text(capsys):
 
 @pytest.mark.parametrize(
     "ignore",
-    [[nn.Linear], nn.Linear, ["Linear"], ["up", "down"], lambda m: [m.up, m.down], lambda m: {m.up, "down"}],
-    ids=["class", "bare class", "class by name", "names", "modules", "mixed"],
+    [
+        [nn.Linear],
+        nn.Linear,
+        ["Linear"],
+        ["up", "down"],
+        lambda m: [m.up, m.down],
+        lambda m: {m.up, "down"},
+        lambda m: iter([m.up, m.down]),
+    ],
+    ids=["class", "bare class", "class by name", "names", "modules", "mixed", "an iterator"],
 )
 def test_ignored_modules_leave_the_totals_and_keep_their_rows(ignore, capsys):
     model = Net()
@@ -184,6 +192,8 @@ def test_a_model_that_cannot_generate_is_told_so():
     [
         ({}, "Say what the model runs on"),
         ({"args": None, "kwargs": None}, "Say what the model runs on"),
+        ({"args": 3}, r"args must be a tuple .* not int"),
+        ({"args": 3, "input_shape": (ROWS, WIDE)}, r"args must be a tuple .* not int"),
         ({"args": [X], "mode": "train"}, "mode must be 'forward' or 'generate', not 'train'"),
         ({"args": [X], "input_shape": (ROWS, WIDE)}, "either input_shape or args"),
         ({"args": [X], "warm_up": -1}, "warmup must be a whole number"),
@@ -222,6 +232,12 @@ def test_a_model_on_meta_is_counted_and_printed_without_time(capsys):
     assert (flops, macs) == (FLOPS, MACS)
     assert "fwd latency" not in summary(text)
     assert number(tree(text)["up"]["macs"]) == UP
+
+
+def test_an_exported_program_which_has_no_eval_is_profiled_as_it_is():
+    exported = torch.export.export(nn.Linear(WIDE, OUT, bias=False), (X,)).module()
+
+    assert quiet(exported, args=[X]) == (2 * ROWS * WIDE * OUT, ROWS * WIDE * OUT, WIDE * OUT)
 
 
 def test_one_warm_up_is_the_count_and_no_warm_up_is_possible():

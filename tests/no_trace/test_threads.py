@@ -248,3 +248,13 @@ def test_a_model_that_another_thread_runs_meanwhile_is_none_of_ours():
     together(lambda: model(X), lambda: doubts.extend(flopsight.count(model, (X,)).caveats))
 
     assert not doubts
+
+
+def test_a_model_that_only_another_thread_calls_is_named_and_not_just_zero():
+    model = nn.Sequential(nn.Linear(8, 2))
+
+    with flopsight.recording(model) as recorded:
+        together(lambda: model(X))
+
+    (doubt,) = recorded.profile.caveats
+    assert str(doubt).startswith("Not counted: the model ran on other threads")

@@ -24,7 +24,7 @@ def test_a_validation_is_left_out_of_the_times_of_a_window():
 
     assert done.profile.step == 3
     assert len(done.profile.timing.step.samples) == 3  # steps 4, 6 and 7; step 5 held the validation
-    assert "called with other shapes" not in notes(done)
+    assert "FLOPs per step change" not in notes(done)
 
 
 @pytest.mark.parametrize(("asked", "shown"), [("0", 3), ("3", 3), ("5", 5), ("6", 7)])

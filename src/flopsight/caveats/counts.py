@@ -50,14 +50,14 @@ class DirectForward(Caveat):
 
 @dataclass(frozen=True)
 class OtherThreads(Caveat):
-    """Modules that the model called on threads of its own only."""
+    """Modules that were called on other threads only."""
 
     modules: tuple[str, ...]
 
     def __str__(self) -> str:
         return (
-            f"Not counted: {', '.join(self.modules)} ran on other threads than the one that called the model, and only "
-            f"that one is watched. Call them on one thread to count them."
+            f"Not counted: {', '.join(path or 'the model' for path in self.modules)} ran on other threads than the one "
+            f"that is watched. Call them on one thread to count them."
         )
 
 

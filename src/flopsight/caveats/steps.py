@@ -31,9 +31,11 @@ class Window(Caveat):
         steps = f"step {self.first}" if self.first == self.last else f"steps {self.first} to {self.last}, both included"
         number = self.last - self.first + 1
         total = "" if self.flops is None else f": {self.flops:,} FLOPs in all, {self.flops // number:,} a step"
+        costs = f"Window of {steps}{total}. Costs shown are those of one step, step {self.first}, counted as it ran"
+        if not self.timed:
+            return f"{costs}; no other step was timed."
         return (
-            f"Window of {steps}{total}. Costs shown are those of one step, step {self.first}, "
-            f"counted as it ran; times are medians over {self.timed} other step{'s' if self.timed != 1 else ''}, one step each."
+            f"{costs}; times are medians over {self.timed} other step{'s' if self.timed != 1 else ''}, one step each."
         )
 
 
@@ -61,7 +63,7 @@ class ShapesChanged(Caveat):
 
     def __str__(self) -> str:
         return (
-            f"The model was called with other shapes in step{'s' if len(self.steps) > 1 else ''} "
+            f"The model was called with other shapes, or more or less often, in step{'s' if len(self.steps) > 1 else ''} "
             f"{', '.join(map(str, self.steps))} than in step {self.counted}, whose costs are shown: FLOPs per step change."
         )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -44,16 +45,17 @@ def get_model_profile(
     """FLOPs, MACs and parameters of one inference: eval mode, no gradients, the model as it was afterwards."""
     if mode not in ("forward", "generate"):
         raise InputError(f"mode must be 'forward' or 'generate', not {mode!r}.")
-    if input_shape is None and (args is None or not len(args)) and not kwargs:
-        raise InputError("Say what the model runs on: input_shape=(...), args=[...] or kwargs={...}.")
     method = "__call__" if mode == "forward" else "generate"
     run = make_run(model, args, kwargs, input_shape, method=method)
+    if not run.args and not run.kwargs:
+        raise InputError("Say what the model runs on: input_shape=(...), args=[...] or kwargs={...}.")
     if mode == "generate" and not callable(getattr(model, "generate", None)):
         raise InputError(f"mode='generate' needs a model with a generate() method; {type(model).__name__} has none.")
     check_page(module_depth, top_modules)
     flags = training_flags(model)
     try:
-        model.eval()
+        with suppress(NotImplementedError):  # an exported program has no modes
+            model.eval()
         with torch.no_grad():
             result = profile_run(
                 run, warmup=warm_up, repeats=REPEATS, memory=False, ignored=ignoring(model, ignore_modules)

@@ -13,13 +13,14 @@ from ..records import ModuleRow
 
 
 def ignoring(model: nn.Module, modules: Iterable[Any] | None) -> Ignored | None:
-    """A predicate over rows for a user's list, or None for an empty one."""
-    if not modules:
+    """A predicate over rows for what a user lists, or for a single class, module or name."""
+    if modules is None:
         return None
     names: set[str] = set()
     kinds: set[str] = set()
     found = dict(model.named_modules(remove_duplicate=False))
-    for item in modules if isinstance(modules, list | tuple | set | frozenset) else [modules]:
+    single = isinstance(modules, str | type | nn.Module) or not isinstance(modules, Iterable)
+    for item in [modules] if single else modules:
         if isinstance(item, type):
             names |= {name for name, module in found.items() if isinstance(module, item)}
         elif isinstance(item, nn.Module):

@@ -6,7 +6,7 @@ import pytest
 from profiles import module, rooted
 
 from flopsight.analysis.findings import LOOKS, Finding, findings, job_findings
-from flopsight.caveats import CompiledWhole
+from flopsight.caveats import CompiledWhole, CutOff, Raised
 from flopsight.ceilings import Ceilings
 from flopsight.comm import CommRow
 from flopsight.costs import Cost, OpRow
@@ -142,6 +142,14 @@ def test_waiting_for_data_is_a_finding_from_two_percent_on():
 
     assert only(waiting(0.03), "data").seconds == pytest.approx(0.03)
     assert "data" not in names(waiting(0.001))
+
+
+def test_waiting_in_a_loop_that_does_not_train_is_a_share_of_the_whole_iteration():
+    timing = Timing(forward=Stat((0.1,)), iteration=Stat((0.4,)), data_wait=Stat((0.3,)))
+    found = only(profile(leaf("a", "Linear", PRODUCT), timing=timing), "data")
+
+    assert found.evidence == "300 ms of 400 ms a step"
+    assert found.share == pytest.approx(0.75)
 
 
 # precision
@@ -295,6 +303,13 @@ def test_modules_that_never_ran_are_named_with_their_parameters():
     assert found.bytes == 4 * 1000
     assert found.where == ("spare",)
     assert "1 k of 10 k parameters, 10.0%" in found.evidence.replace("1.00 k", "1 k").replace("10.0 k", "10 k")
+
+
+@pytest.mark.parametrize("caveat", [Raised("ValueError", "spare", "forward"), CutOff(5)])
+def test_a_module_that_a_step_did_not_reach_before_it_ended_is_not_called_unused(caveat):
+    spare = module("spare", "Linear", params=(1000,), calls=0)
+
+    assert "unused" not in names(profile(leaf("a", "Linear", PRODUCT), spare, caveats=(caveat,)))
 
 
 def test_a_module_whose_weights_are_tied_or_used_by_its_parent_is_not_called_unused():

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ... import units
 from .finding import Finding
-from .scene import Scene
+from .scene import WORTH, Scene
 
 
 def launch_bound(scene: Scene) -> Iterator[Finding]:
@@ -30,17 +30,17 @@ def launch_bound(scene: Scene) -> Iterator[Finding]:
 def data_wait(scene: Scene) -> Iterator[Finding]:
     """The loop waits for its next batch."""
     timing = scene.profile.timing
-    if not (scene.measured and timing.data_wait and scene.step):
+    if not (scene.measured and timing.data_wait and timing.iteration):
         return
-    win = timing.data_wait.median
-    if not scene.worth(win):
+    win, whole = timing.data_wait.median, timing.iteration.median  # without training, the step is its forward alone
+    if win < WORTH * whole:
         return
     yield Finding(
         "data",
         "Every step waits for its batch",
         ("",),
-        f"{units.seconds(win)} of {units.seconds(scene.step)} a step",
+        f"{units.seconds(win)} of {units.seconds(whole)} a step",
         "more workers, pinned memory, or prefetching in the DataLoader",
         win,
-        scene.share(win),
+        win / whole,
     )

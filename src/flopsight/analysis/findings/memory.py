@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ... import units
+from ...caveats import CutOff, Raised
 from ...records import BACKWARD, RECOMPUTE
 from ...tree import Node
 from .finding import Finding
@@ -21,6 +22,8 @@ WORTH = 0.001
 def unused_modules(scene: Scene) -> Iterator[Finding]:
     """Modules with parameters that no forward reaches: memory, and with training also gradients and optimizer state."""
     profile = scene.profile
+    if any(isinstance(caveat, CutOff | Raised) for caveat in profile.caveats):
+        return  # a whole step may reach them
     used = {p.key for node in profile.walk() if node.called or node.total.total.flops for p in node.parameters}
     idle = [node for node in _topmost_idle(profile.root) if node.params]
     spare = {p.key: p for node in idle for p in node.distinct_parameters if p.key not in used}

@@ -115,9 +115,9 @@ class Attribution:
         self._optimizing = None
 
     def pass_by(self, module: nn.Module) -> None:
-        """A module is called on a thread that is not watched; it may be the model that has it called there."""
+        """Note a module that is called on a thread that is not watched."""
         row = self.sites.row(module)
-        if row is not None and self._positions[self._owner].site is not self.sites.outside:
+        if row is not None and threading.get_ident() not in self._positions:
             self._tape.elsewhere.add(row)
 
     def where(self, position: Position) -> tuple[Site, str]:

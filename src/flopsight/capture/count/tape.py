@@ -51,7 +51,7 @@ class Tape:
         self.direct_forwards: set[str] = set()
         """Paths of modules whose `.forward()` was called by hand."""
         self.elsewhere: set[Site] = set()
-        """Rows that other threads called while the model ran."""
+        """Rows that were called on other threads."""
         self.stages: dict[int, tuple[int, int]] = {}
         """Pipeline stages that ran here: by number, this rank's place among the ranks of the pipeline, and their number."""
         self.experts: dict[Site, dict[str, Any]] = {}
@@ -138,9 +138,9 @@ class Tape:
 
     @property
     def missed(self) -> tuple[str, ...]:
-        """Paths of rows that the model called on other threads, and never on the one that is watched."""
-        called = {site.path for site in self.calls}
-        return tuple(sorted({site.path for site in self.elsewhere} - called))
+        """Paths of rows that were called on other threads, and never on the one that is watched; only the topmost."""
+        found = {site.path for site in self.elsewhere} - {site.path for site in self.calls}
+        return tuple(sorted(path for path in found if found.isdisjoint(_above(path))))
 
     def where_raised(self, problem: BaseException) -> tuple[str, str] | None:
         """The path and the phase in which an exception was raised, if it passed a row."""
@@ -173,3 +173,10 @@ class Tape:
             self.padding = other.padding if self.padding is None else self.padding + other.padding
         for caveat in other.caveats:
             self.doubt(caveat)
+
+
+def _above(path: str) -> Iterator[str]:
+    """The paths of all rows that a row is in; the root's is the empty string."""
+    while path:
+        path = path.rpartition(".")[0]
+        yield path

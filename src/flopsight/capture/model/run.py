@@ -106,21 +106,14 @@ def make_run(
     """Check what a user handed in and make it a run."""
     if not isinstance(model, nn.Module):
         raise InputError(f"The model must be a torch.nn.Module, not {type(model).__name__}.")
+    positional = _positional(args)
     if input_shape is not None:
-        if args is not None and len(args):
+        if positional:
             raise InputError("Give either input_shape or args, not both; keyword arguments may stand beside either.")
-        args = (random_input(model, input_shape),)
-    elif isinstance(args, torch.Tensor):
-        args = (args,)
-    elif args is None:
-        args = ()
-    elif not isinstance(args, list | tuple):
-        raise InputError(
-            f"args must be a tuple of positional arguments, not {type(args).__name__}. Did you mean args=(x,)?"
-        )
+        positional = (random_input(model, input_shape),)
     if kwargs is not None and not isinstance(kwargs, Mapping):
         raise InputError(f"kwargs must be a dictionary, not {type(kwargs).__name__}.")
-    run = Run(model, tuple(args), kwargs, train, loss, optimizer, method)
+    run = Run(model, positional, kwargs, train, loss, optimizer, method)
     if run.loss is not None and not callable(run.loss):
         raise InputError(f"loss must be a function of the model's output, not {type(run.loss).__name__}.")
     if run.optimizer is not None:
@@ -128,6 +121,19 @@ def make_run(
     if not run.train and (run.loss is not None or run.optimizer is not None):
         raise InputError("A loss or an optimizer is for a training step: add train=True, or leave it out.")
     return run
+
+
+def _positional(args: Any) -> tuple[Any, ...]:
+    """Positional arguments as a user hands them in: a list or tuple of them, one tensor, or None."""
+    if args is None:
+        return ()
+    if isinstance(args, torch.Tensor):
+        return (args,)
+    if isinstance(args, list | tuple):
+        return tuple(args)
+    raise InputError(
+        f"args must be a tuple of positional arguments, not {type(args).__name__}. Did you mean args=(x,)?"
+    )
 
 
 def cut_off(tensor: torch.Tensor) -> torch.Tensor:
