@@ -1,11 +1,12 @@
 """What counting costs: medians of interleaved runs in one process, as ratios, with the targets beside them.
 
-python bench/count.py [--rounds 40]
+python bench/count.py [--rounds 40] [--device cuda] [--host-bound]
 """
 
 import argparse
 
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
 from turns import interleaved, say
 
@@ -16,18 +17,34 @@ from flopsight import zoo
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=40, help="interleaved runs of each kind")
-    rounds = parser.parse_args().rounds
+    parser.add_argument("--device", default="cpu", help="where the host-bound model runs")
+    parser.add_argument("--host-bound", action="store_true", help="leave the counts on meta out")
+    options = parser.parse_args()
+    rounds = options.rounds
     torch.set_num_threads(1)
     print(f"torch {torch.__version__}, one thread, medians of {rounds} interleaved runs")
-    host_bound(rounds)
+    host_bound(rounds, torch.device(options.device))
+    if options.host_bound:
+        return
     on_meta("resnet50", 16, max(3, rounds // 10))
     on_meta("bert-base", 8, max(3, rounds // 10))
 
 
-def host_bound(rounds: int) -> None:
+class Empty(TorchDispatchMode):
+    """A dispatch mode that does nothing: the least that watching every op can cost."""
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        return func(*args, **(kwargs or {}))
+
+
+def host_bound(rounds: int, device: torch.device) -> None:
     """A ResNet-50 on one 32x32 image: its ops are so small that the host's own work is what takes the time."""
-    model = zoo.build("resnet50").model.eval()
-    image = torch.randn(1, 3, 32, 32)
+    model = zoo.build("resnet50").model.eval().to(device)
+    image = torch.randn(1, 3, 32, 32, device=device)
+
+    def empty_mode() -> None:
+        with Empty():
+            model(image)
 
     def plain() -> None:
         model(image)
@@ -42,13 +59,14 @@ def host_bound(rounds: int) -> None:
 
     kinds = {
         "plain": plain,
+        "an empty dispatch mode": empty_mode,
         "with flopsight.recording(model)": recording,
         "flopsight.count(model)": lambda: flopsight.count(model, (image,)),
         "torch's FlopCounterMode": torch_counter,
     }
     with torch.no_grad():
         times = interleaved(kinds, rounds)
-    print(f"\nResNet-50, batch 1, 32x32 (host-bound): {times['plain'] * 1e3:.1f} ms plain")
+    print(f"\nResNet-50, batch 1, 32x32 (host-bound) on {device.type}: {times['plain'] * 1e3:.1f} ms plain")
     targets = {"with flopsight.recording(model)": "at most 1.45x", "torch's FlopCounterMode": "2.2x when we set out"}
     for name in list(kinds)[1:]:
         say(name, times[name] / times["plain"], targets.get(name, ""))

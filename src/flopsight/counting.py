@@ -1,54 +1,38 @@
-"""Counts one run and builds its profile: shared by profile(), count(), recording() and the step window."""
+"""Counts one run, on real tensors or on a twin: shared by profile(), count(), recording() and the step window."""
 
 from __future__ import annotations
 
-import platform
-from collections.abc import Callable, Iterator, Sequence
+import re
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 
 import torch
 from torch import nn
 from torch.nn.modules.lazy import LazyModuleMixin
 
-from . import __version__
-from .analysis.build import Observed, build
 from .capture.count.dispatch import Counter
-from .capture.count.memory import (
-    GRADIENTS,
-    INPUTS,
-    OPTIMIZER_STATE,
-    Live,
-    Saved,
-    failed_allocation,
-    held_by,
-)
+from .capture.count.live import GRADIENTS, INPUTS, OPTIMIZER_STATE, Live, held_by
+from .capture.count.saved import Saved
 from .capture.count.tape import Tape
 from .capture.hooks import internals
 from .capture.hooks.garbage import rarer_collections
 from .capture.hooks.parallel import divides_attention
 from .capture.hooks.patches import unseen
-from .capture.model.module_rows import module_rows, scripted_rows
 from .capture.model.restore import Values, kept_inputs, kept_model, kept_rng, kept_training_state
-from .capture.model.run import Run, batch_size_of, tokens_of
+from .capture.model.run import Run
 from .capture.model.sites import Sites, sites_of
-from .capture.model.tensors import held_bytes
 from .capture.twin.meta_copy import NoTwinError, twin_of
 from .capture.twin.meta_counter import MetaCounter
-from .caveats import Caveat, DirectForward, Note, NoTwin, OtherThreads, PutBack, Raised, Scripted
+from .caveats import Note, NoTwin, PutBack, Raised
 from .distributed.patience import asking_after
 from .distributed.shards import inside as inside_of
-from .distributed.topology import is_engine, job_name, mesh_dimensions
+from .distributed.topology import is_engine
 from .errors import InputError, StateError
 from .formulas import known
-from .hardware.ceilings import ceilings_of
-from .hardware.detect import cpu_name, detect
 from .parallel_figures import figures_of, in_its_world, unsharded_run, with_whole, with_whole_of_calls
-from .records import BACKWARD, ModuleRow
-from .tree import Environment, Profile
-
-Ignored = Callable[[ModuleRow], bool]
+from .run_profile import DEFAULTS, Options, build_profile, state_tensors
+from .tree import Profile
 
 
 @contextmanager
@@ -70,22 +54,6 @@ def apart() -> Iterator[None]:
         yield
 
 
-@dataclass(frozen=True)
-class Options:
-    """How a run is watched."""
-
-    run: Run | None = None
-    memory: bool = False
-    ignored: Ignored | None = None
-    target: str | None = None
-    """The device that a run on meta stands for; None where the run is real."""
-    in_loop: bool = False
-    """Whether what runs is a step of a loop, after another step."""
-    optimizers: Sequence[torch.optim.Optimizer] = ()
-    """Those that step in the loop, beside the run's own; the list may grow while the loop runs."""
-
-
-DEFAULTS = Options()
 CPU = torch.device("cpu")
 NO_CONTEXT_PARALLEL = (
     "Context parallel runs on a GPU only, since torch does not divide the attention kernels of a CPU: "
@@ -101,9 +69,9 @@ ENGINE_ON_TWIN = Note(
 def make_counter(model: nn.Module | Sites | None, options: Options) -> Counter:
     """A counter for a model's run, real or on meta."""
     sites = sites_of(model)
-    there = held_by(*sites.roots.values())
+    there = held_by(sites.modules)
     there[INPUTS] = options.run.tensors if options.run is not None else []
-    live = Live(there | {OPTIMIZER_STATE: _state_tensors(options)}) if options.memory else None
+    live = Live(there | {OPTIMIZER_STATE: state_tensors(options)}) if options.memory else None
     tape = Tape(Saved([tensor for tensors in there.values() for tensor in tensors], live), live)
     if options.target is not None:
         return MetaCounter(sites, known, tape, target=options.target)
@@ -149,7 +117,7 @@ class Recording:
             for parameter in run.model.parameters():
                 if parameter.grad is not None:
                     live.label(parameter.grad, GRADIENTS)
-            for tensor in _state_tensors(self._options):
+            for tensor in state_tensors(self._options):
                 live.label(tensor, OPTIMIZER_STATE)
 
     @property
@@ -178,59 +146,10 @@ class Recording:
         return self._counter
 
 
-def build_profile(tape: Tape, sites: Sites, options: Options) -> Profile:
-    """The profile of what a tape holds, in the rows of `sites`."""
-    with rarer_collections():
-        return _build_profile(tape, sites, options)
-
-
-def _build_profile(tape: Tape, sites: Sites, options: Options) -> Profile:
-    run = options.run
-    memory = tape.live.footprint() if tape.live is not None else None
-    records = tuple(tape.records())
-    root, coverage, caveats = build(
-        Observed(
-            rows=module_rows(sites, _state_bytes(options), {site.path for site in tape.experts}),
-            records=records,
-            calls=tuple(tape.module_calls()),
-            views=tape.views(),
-            saved_bytes=tape.saved_bytes(),
-            allocated_bytes={site.path: size for site, size in tape.grown.items()},
-            peak_bytes={site.path: size for site, size in memory.rows.items()} if memory else {},
-            dims=mesh_dimensions(sites.roots.values()),
-            ignored=options.ignored or _none_ignored,
-        )
-    )
-    doubts: list[Caveat] = [*caveats, *tape.caveats]
-    if tape.direct_forwards:
-        doubts.append(DirectForward(tuple(sorted(tape.direct_forwards))))
-    if tape.missed:
-        doubts.append(OtherThreads(tape.missed))
-    scripted = scripted_rows(sites)
-    if scripted:
-        doubts.append(Scripted(scripted))
-    found = detect(run.device) if run is not None and run.device.type != "meta" else None
-    result = Profile(
-        root=root,
-        coverage=coverage,
-        caveats=tuple(doubts),
-        environment=environment(run),
-        trained=any(record.phase == BACKWARD for record in records),
-        peak_bytes=memory.peak if memory else None,
-        at_peak=memory.kinds if memory else {},
-        memory_curve=memory.curve if memory else None,
-        peak_flops=found.peak_flops() if found else {},
-        ceilings=ceilings_of(found, torch.get_num_threads()) if found else None,
-        padding=tape.padding,
-    )
-    result = in_its_world(result, tape, sites)
-    if run is not None:
-        result = replace(result, batch_size=batch_size_of(run), tokens=tokens_of(run))
-    return result
-
-
-def _none_ignored(_row: ModuleRow) -> bool:
-    return False
+def failed_allocation(problem: BaseException) -> str:
+    """The allocation that failed, from torch's out-of-memory message; empty for any other exception."""
+    found = re.search(r"tried to allocate ([\d.]+ ?\w+)", str(problem), re.IGNORECASE)
+    return found[1] if found else ""
 
 
 def count_run(run: Run, options: Options = DEFAULTS, *, meta: bool = False) -> Profile:
@@ -350,42 +269,3 @@ def attach(problem: Exception, seen: Recording | Profile) -> None:
     """Put the profile of what ran so far on the user's exception, which goes on unchanged."""
     with suppress(Exception):  # an exception may be frozen, and no error of ours may replace it
         problem.flopsight_profile = seen.profile if isinstance(seen, Recording) else seen  # type: ignore[attr-defined]
-
-
-def _optimizers(options: Options) -> list[torch.optim.Optimizer]:
-    own = options.run.optimizer if options.run is not None else None
-    return list(dict.fromkeys([*([] if own is None else [own]), *options.optimizers]))
-
-
-def _state_tensors(options: Options) -> list[torch.Tensor]:
-    states = [state for optimizer in _optimizers(options) for state in optimizer.state.values()]
-    return [value for state in states for value in state.values() if isinstance(value, torch.Tensor)]
-
-
-def _state_bytes(options: Options) -> dict[int, int]:
-    """What the optimizers keep for each parameter."""
-    return {
-        id(parameter): sum(held_bytes(value) for value in state.values() if isinstance(value, torch.Tensor))
-        for optimizer in _optimizers(options)
-        for parameter, state in optimizer.state.items()
-    }
-
-
-def environment(run: Run | None) -> Environment:
-    """Where and with what this runs."""
-    device = run.device if run is not None else torch.device("cpu")
-    dtype = ""
-    if run is not None:
-        floating = [p.dtype for p in run.model.parameters() if p.is_floating_point()]
-        dtype = str(max(set(floating), key=floating.count)).removeprefix("torch.") if floating else ""
-    return Environment(
-        flopsight=__version__,
-        torch=torch.__version__,
-        python=platform.python_version(),
-        device=device.type,
-        device_name=torch.cuda.get_device_name(device) if device.type == "cuda" else cpu_name(),
-        dtype=dtype,
-        threads=torch.get_num_threads(),
-        made=datetime.now(UTC).isoformat(timespec="seconds"),
-        job=job_name(),
-    )

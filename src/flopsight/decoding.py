@@ -16,8 +16,9 @@ from .capture.model.run import Run
 from .capture.model.tensors import tensors_in
 from .capture.time.clock import clock_for
 from .capture.twin.meta_copy import on_meta
-from .counting import Options, Recording, kept
+from .counting import Recording, kept
 from .errors import InputError, whole_number
+from .run_profile import Options
 from .timings import Stat
 from .tree import Profile
 

@@ -23,11 +23,12 @@ from .capture.time.latency import measure_latency, traced_host_ops
 from .capture.time.module_marks import forget
 from .capture.time.timeline import trace_timeline
 from .caveats import Note
-from .counting import Ignored, Options, Recording, attach, count_run, kept
+from .counting import Recording, attach, count_run, kept
 from .distributed.topology import is_engine
 from .errors import CheckFailed, InputError, whole_number
 from .hardware.free_memory import free_memory
 from .progress import COUNTING, phases
+from .run_profile import Ignored, Options
 from .timings import TIME_BUDGET
 from .tree import Profile
 

@@ -9,7 +9,7 @@ from torch.autograd.graph import disable_saved_tensors_hooks, save_on_cpu, saved
 from torch.utils.flop_counter import FlopCounterMode
 
 import flopsight
-from flopsight.capture.count.memory import Saved
+from flopsight.capture.count.saved import Saved
 
 X = torch.ones(4, 8)
 LAYER = 4 * 8 * 8

@@ -32,6 +32,7 @@ FLOORS = (
     ("analysis", "distributed.merge", "distributed.gather"),
     ("render",),
     ("parallel_figures",),
+    ("run_profile",),
     ("counting",),
     ("measure", "decoding", "loop"),
     ("script", "doctor"),

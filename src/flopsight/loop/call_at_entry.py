@@ -18,7 +18,8 @@ from ..capture.model.restore import AttributeContents
 from ..capture.model.run import Run
 from ..capture.twin.known_values import forget, remember
 from ..capture.twin.meta_copy import FEW, NoTwinError, make_twin, on_meta, refusal
-from ..counting import Options, Recording, apart, count_on_twin, kept
+from ..counting import Recording, apart, count_on_twin, kept
+from ..run_profile import Options
 
 
 class CallAtEntry:

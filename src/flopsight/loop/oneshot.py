@@ -24,8 +24,9 @@ from ..capture.time.loop_marks import model_call
 from ..capture.time.module_marks import Timer
 from ..capture.twin.meta_copy import NoTwinError
 from ..caveats import Caveat, CompiledWhole, Note, NotSplit
-from ..counting import Ignored, Options, apart, count_on_twin, make_counter
+from ..counting import apart, count_on_twin, make_counter
 from ..errors import InputError, StateError
+from ..run_profile import Ignored, Options
 from ..tree import Profile
 from .call_at_entry import CallAtEntry
 from .rehearsal import Rehearsal

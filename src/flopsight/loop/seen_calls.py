@@ -11,7 +11,7 @@ from ..capture.model.run import Run
 from ..capture.time.loop_marks import ModelCall, each_model
 from ..capture.time.module_marks import Timer
 from ..caveats import Caveat, CountedLive, Note, NoTwin, OtherPath
-from ..counting import Ignored, Options, build_profile
+from ..run_profile import Ignored, Options, build_profile
 from ..tree import Profile, Stat, Timing
 
 

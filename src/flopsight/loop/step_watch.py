@@ -14,7 +14,8 @@ from ..capture.time.device_trace import DeviceTracing
 from ..capture.time.kineto import NoDeviceTrace
 from ..capture.time.loop_marks import PhaseMarks
 from ..capture.time.module_marks import Timer
-from ..counting import Options, Recording
+from ..counting import Recording
+from ..run_profile import Options
 from .schedule import Role
 
 

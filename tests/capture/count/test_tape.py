@@ -9,8 +9,8 @@ from flopsight.capture.count.dispatch import Counter
 from flopsight.capture.count.tape import Tape
 from flopsight.capture.model.sites import Sites
 from flopsight.caveats import Note
-from flopsight.counting import DEFAULTS, build_profile
 from flopsight.formulas import known
+from flopsight.run_profile import DEFAULTS, build_profile
 
 
 def taped(model: nn.Module, rows: int) -> Tape:

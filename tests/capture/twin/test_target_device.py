@@ -8,7 +8,8 @@ from torch import nn
 from torch.nn.utils.rnn import PackedSequence
 
 from flopsight.capture.twin.target_device import TargetDevice
-from flopsight.counting import Options, Recording
+from flopsight.counting import Recording
+from flopsight.run_profile import Options
 
 GPU = torch.device("cuda", 0)
 STEPS, BATCH, WIDTH, HIDDEN = 5, 3, 16, 32

@@ -69,13 +69,14 @@ class Position:
 class Attribution:
     """The positions of the thread that began to watch and of the threads that its backward runs on."""
 
-    def __init__(self, sites: Sites, boundary: CodeType, tape: Tape, *, in_loop: bool = False) -> None:
+    def __init__(self, sites: Sites, tape: Tape, *, in_loop: bool = False) -> None:
         self.sites = sites
+        self.boundary: CodeType | None = None
+        """The code of a watched module call."""
         self._optimizing: Site | None = None
         """The row in which an optimizer's step runs: outside all modules, unless a forward makes one."""
         self._tape = tape
         self._aside = 0
-        self._boundary = boundary
         self._owner = threading.get_ident()
         self._positions = {self._owner: Position(sites.outside)}
         # a step of a loop begins where the one before updated the parameters: averages of them are still to be updated
@@ -192,7 +193,7 @@ class Attribution:
         """The Python frames above us, up to the module call that we are in."""
         frame: FrameType | None = sys._getframe(2)
         for _ in range(FARTHEST):
-            if frame is None or frame.f_code is self._boundary:
+            if frame is None or frame.f_code is self.boundary:
                 return
             yield frame
             frame = frame.f_back

@@ -12,7 +12,7 @@ from torch import nn
 
 from ..hooks import internals, parallel
 from ..model.sites import Sites
-from .memory import BUCKETS, Live
+from .live import BUCKETS, Live
 
 
 class Buckets:

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from functools import partial
-from itertools import chain
 from typing import Any
 
 import torch
 from torch import nn
 
 from ...caveats import Note
-from ...op_kinds import MADE_OF_OPS
 from ...records import BACKWARD, FORWARD, OPTIMIZER, RECOMPUTE
 from ..hooks import internals
 from ..hooks.garbage import rarer_collections
@@ -21,11 +19,12 @@ from ..hooks.optimizer_steps import optimizer_steps
 from ..hooks.patches import Call, eager, module_calls, wrapped
 from ..hooks.signals import handlers_apart
 from ..model.sites import Site, Sites, sites_of
-from ..model.tensors import flat, raw, tensors_in
+from ..model.tensors import flat, raw
 from .attribution import Attribution, Position
-from .expansion import Body
+from .expansion import Body, in_other_ops
 from .higher_order import branches_in_python, entering, is_higher_order
-from .memory import GATHERED, INPUTS, RECOMPUTED, held_by
+from .live import GATHERED, RECOMPUTED
+from .module_watch import ModuleWatch
 from .opinfo import GraphReplay, OpInfo, describe, values_by_name
 from .ownership import Ownership
 from .parallel_work import ParallelWork
@@ -67,6 +66,7 @@ class Counter(TorchDispatchMode):
         self._in_loop = in_loop
         self._ownership: Ownership | None = None
         self._parallel = ParallelWork(self.sites, self.tape)
+        self._modules = ModuleWatch(self.sites, self.tape, self._parallel, has_values=self.has_values)
         self._stack = ExitStack()
         self._depth = 0
         self._body: Body | None = None
@@ -95,7 +95,9 @@ class Counter(TorchDispatchMode):
     def _watch_all(self, entered: ExitStack) -> None:
         entered.enter_context(rarer_collections())
         entered.enter_context(eager())
-        entered.enter_context(module_calls(self.watch))
+        self._attribute(Attribution(self.sites, self.tape, in_loop=self._in_loop))
+        entered.callback(self._attribute, None)
+        entered.enter_context(module_calls(self.watch, bare=True))
         entered.enter_context(handlers_apart(self._aside))
         entered.enter_context(optimizer_steps(self._begin_step, self._end_step))
         entered.enter_context(wrapped(torch.cuda.CUDAGraph, "replay", self._replays))
@@ -108,7 +110,10 @@ class Counter(TorchDispatchMode):
             entered.enter_context(saved.watching(self._saver, below=self._in_loop))
         elif saved is not None:
             self.tape.doubt(SAVED_UNSEEN)
-        self.sites.on_root = self._meet
+        self.sites.on_root = self._modules.meet
+
+    def _attribute(self, attribution: Attribution | None) -> None:
+        self.attribution = self._modules.attribution = self._parallel.attribution = attribution
 
     def __exit__(self, *problem: object) -> None:
         try:
@@ -122,7 +127,6 @@ class Counter(TorchDispatchMode):
                 internals.settle_mode_flags()
                 self.sites.on_root = None
                 self._stack.close()
-                self.attribution = self._parallel.attribution = None
 
     def _aside(self) -> AbstractContextManager[None]:
         return self.attribution.aside() if self.attribution is not None else nullcontext()
@@ -136,99 +140,9 @@ class Counter(TorchDispatchMode):
         if self.attribution is not None:
             self.attribution.end_step()
 
-    # -- modules
-
     def watch(self, plain: Call) -> Call:
         """Module calls that know their row."""
-        tape, outside = self.tape, self.sites.outside
-        saved, live, parallel = tape.saved, tape.live, self._parallel
-
-        def watched(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
-            position = self.attribution.here() if self.attribution is not None else None
-            if position is None or internals.tracing_shapes():
-                if position is None and self.attribution is not None:
-                    self.attribution.pass_by(module)
-                return plain(module, *args, **kwargs)
-            now = internals.graph_task()
-            if now != -1 and self.sites.row(module) is None:
-                return plain(module, *args, **kwargs)  # part of a backward, not a forward that is made again
-            caller, direct, task = position.site, position.direct, position.task
-            site = self.sites.find(module, direct[0] if direct else caller)
-            position.site, position.direct, position.task = site, None, now
-            position.mark(site)
-            if caller is outside:
-                self._given(args, kwargs)
-                with internals.without_modes():
-                    if live is not None and self.has_values:
-                        tape.note_padding(module, args, kwargs)
-                    if parallel.watching:
-                        tape.note_root_call(module, args, kwargs)
-            if parallel.away:
-                parallel.note_module(site)
-            before = live.current if live is not None else 0
-            output = None
-            try:
-                output = (self._outermost(plain) if caller is outside else plain)(module, *args, **kwargs)
-            except BaseException as problem:
-                self._blame(problem, position)
-                raise
-            else:
-                return output
-            finally:
-                if position.task == -1:
-                    position.after_backward = False
-                    # The work of a module that is not the model's is its caller's work, but not another call of it.
-                    if site is not caller or self.sites.row(module) is not None:
-                        tape.note_call(site, args, kwargs, output)
-                        if live is not None:
-                            tape.grown[site] += live.current - before
-                if parallel.away:
-                    parallel.end_module(site)
-                position.site, position.direct = caller, direct
-                if saved is not None and caller is outside:
-                    saved.settle()
-                if caller is not outside:
-                    position.task = task
-                position.mark(caller)
-
-        if self.attribution is None:
-            self.attribution = Attribution(self.sites, watched.__code__, tape, in_loop=self._in_loop)
-            parallel.attribution = self.attribution
-        return watched
-
-    def _outermost(self, plain: Call) -> Call:
-        """A call from outside the model, with our saved-tensor hooks on top where the loop has put others over them."""
-        saved = self.tape.saved
-        if saved is None or not saved.covered or not internals.saved_hooks_allowed():
-            return plain
-
-        def with_hooks(*args: Any, **kwargs: Any) -> Any:
-            with saved.on_top():
-                return plain(*args, **kwargs)
-
-        return with_hooks
-
-    def _meet(self, root: nn.Module) -> None:
-        """Leave out the parameters and buffers of a model that was just found: the run does not allocate them."""
-        there = held_by(root)
-        if self.tape.saved is not None:
-            self.tape.saved.leave_out(chain(*there.values()))
-        if self.tape.live is not None:
-            self.tape.live.leave_out(there)
-        if self._parallel.running:
-            self._parallel.buckets.meet(root)
-
-    def _given(self, args: Any, kwargs: Any) -> None:
-        """Leave out the inputs of a model, unless something trainable made them: they are not its activations."""
-        tensors = [tensor for tensor in tensors_in((args, kwargs)) if tensor.grad_fn is None]
-        if self.tape.saved is not None:
-            self.tape.saved.leave_out(tensors)
-        if self.tape.live is not None:
-            self.tape.live.leave_out({INPUTS: tensors})
-
-    def _blame(self, problem: BaseException, position: Position) -> None:
-        if self.attribution is not None:
-            self.tape.note_raised(problem, *self.attribution.where(position))
+        return self._modules.watch(plain)
 
     def _saver(self) -> Site | None:
         """The row that is saving a tensor for backward; None during backward itself."""
@@ -257,7 +171,7 @@ class Counter(TorchDispatchMode):
         except BaseException as problem:
             position = self.attribution.here(dispatching=True) if self.attribution is not None else None
             if position is not None:
-                self._blame(problem, position)
+                self._modules.blame(problem, position)
             raise
         self._note(info, args, kwargs, output)
         return output
@@ -274,23 +188,20 @@ class Counter(TorchDispatchMode):
         if position.setting_up and not info.exchanges:
             return  # shapes are worked out, once
         info.calls += 1
-        saved, live = self.tape.saved, self.tape.live
         if info.kind == "view":
-            if args and type(args[0]) is nn.Parameter:
-                attribution.touch(position, args[0])
-            if live is not None and info.allocates:
-                live.note(output, *attribution.where(position), GATHERED if position.gathering else None)
-            if saved is not None and info.name == "aten.detach" and internals.in_checkpoint():
-                site, phase = attribution.where(position)
-                if phase is FORWARD:
-                    saved.perhaps_kept(output, site)
+            self._note_view(info, args, output, attribution, position)
             return
+        sparse = False
         for value in args:
-            if type(value) is nn.Parameter:
-                attribution.touch(position, value)
+            if isinstance(value, torch.Tensor):
+                if type(value) is nn.Parameter:
+                    attribution.touch(position, value)
+                if value.layout is not torch.strided and not value.is_nested:
+                    sparse = True
         if self._body is not None:
             self._body.note(args if output is None else output)  # an op over lists, in place, returns nothing
         site, phase = attribution.where(position)
+        saved, live = self.tape.saved, self.tape.live
         if saved is not None and phase is not FORWARD:
             saved.settle()
         if live is not None and not position.setting_up:
@@ -303,10 +214,8 @@ class Counter(TorchDispatchMode):
             site, phase, facts = self._parallel.place(values, info.name, position, site, phase)
         elif phase is BACKWARD and self._parallel.running:
             self._parallel.buckets.note(args, output)
-        for value in args:
-            if isinstance(value, torch.Tensor) and value.layout is not torch.strided and not value.is_nested:
-                facts = (*facts, *sparse_facts(info, args, output))
-                break
+        if sparse:
+            facts = (*facts, *sparse_facts(info, args, output))
         repeats = self.tape.repeats
         if repeats is not None and phase is not FORWARD:
             repeats.note_writes(info, args, kwargs)
@@ -314,17 +223,30 @@ class Counter(TorchDispatchMode):
             for row, part, named, made in self._ownership.split(args, kwargs, output):
                 self.tape.ops.add((info, part, named, made, facts, row, phase))
         else:
-            named = tuple((name, raw(value)) for name, value in kwargs.items()) if kwargs else ()
-            given = tuple(map(raw, args))
+            given = tuple([raw(value) for value in args])
+            named = tuple([(name, raw(value)) for name, value in kwargs.items()]) if kwargs else ()
+            made = given[0] if args and output is args[0] else raw(output)
             if repeats is not None and phase is FORWARD and repeats.note(info, (given, named), args, kwargs, output):
                 facts = (*facts, REPEATED)
-            self.tape.ops.add((info, given, named, raw(output), facts, site, phase))
+            self.tape.ops.add((info, given, named, made, facts, site, phase))
+
+    def _note_view(self, info: OpInfo, args: Any, output: Any, attribution: Attribution, position: Position) -> None:
+        """A view does no work, but may show whose forward runs, allocate, or be kept by a checkpoint."""
+        saved, live = self.tape.saved, self.tape.live
+        if args and type(args[0]) is nn.Parameter:
+            attribution.touch(position, args[0])
+        if live is not None and info.allocates:
+            live.note(output, *attribution.where(position), GATHERED if position.gathering else None)
+        if saved is not None and info.name == "aten.detach" and internals.in_checkpoint():
+            site, phase = attribution.where(position)
+            if phase is FORWARD:
+                saved.perhaps_kept(output, site)
 
     def _expand(self, info: OpInfo, func: Any, args: Any, kwargs: Any) -> Any:
         """Look inside an op that has no formula, where that is safe; else note it as it is."""
         if is_higher_order(func):
             return self._expand_higher_order(func, args, kwargs)
-        apart = _in_other_ops(info, func, args)
+        apart = in_other_ops(info, func, args)
         if apart is not None:
             with self:
                 output = apart(*args, **kwargs)
@@ -377,15 +299,3 @@ class Counter(TorchDispatchMode):
     def running(self) -> bool:
         """Whether it still watches."""
         return self._depth > 0
-
-
-def _in_other_ops(info: OpInfo, func: Any, args: Any) -> Callable[..., Any] | None:
-    """The op in terms of other ops, where torch itself is written that way."""
-    if internals.is_composite(func):
-        decompose: Callable[..., Any] = func.decompose
-        return decompose
-    if info.name not in MADE_OF_OPS:
-        return None
-    # the kernel of the device that it runs on: CUDA's attends by a fused kernel, the CPU's by products and a softmax
-    own = ("CUDA",) if any(isinstance(arg, torch.Tensor) and arg.is_cuda for arg in args) else ()
-    return internals.kernel(func, *own, "CPU", "CompositeExplicitAutograd")

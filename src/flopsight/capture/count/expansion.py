@@ -1,14 +1,17 @@
-"""Whether the ops seen inside a custom op are all that it does: its body may leave torch, for numpy or a kernel of its own."""
+"""What is inside an op that has no formula: other ops, or the body of a custom op, which may leave torch for numpy or a kernel."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch.overrides import TorchFunctionMode
 
+from ...op_kinds import MADE_OF_OPS
 from ..hooks import internals
 from ..model.tensors import flat
+from .opinfo import OpInfo
 
 Tensor = torch.Tensor
 EXITS = frozenset(
@@ -58,3 +61,15 @@ class Body(TorchFunctionMode):
 
 def _stored(value: Any) -> list[Tensor]:
     return [tensor for tensor in flat(value) if internals.has_storage(tensor)]
+
+
+def in_other_ops(info: OpInfo, func: Any, args: Any) -> Callable[..., Any] | None:
+    """The op in terms of other ops, where torch itself is written that way."""
+    if internals.is_composite(func):
+        decompose: Callable[..., Any] = func.decompose
+        return decompose
+    if info.name not in MADE_OF_OPS:
+        return None
+    # the kernel of the device that it runs on: CUDA's attends by a fused kernel, the CPU's by products and a softmax
+    own = ("CUDA",) if any(isinstance(arg, torch.Tensor) and arg.is_cuda for arg in args) else ()
+    return internals.kernel(func, *own, "CPU", "CompositeExplicitAutograd")

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from ..model.tensors import flat
-from .memory import Live
+from .live import Live
 from .opinfo import OpInfo, values_by_name
 
 Value = tuple[Any, ...]

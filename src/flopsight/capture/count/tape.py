@@ -14,11 +14,12 @@ from ...caveats import Caveat
 from ...records import ModuleCall, OpRecord, Padding
 from ..model.padding import padding_of
 from ..model.sites import Site
-from ..model.tensors import meta, raw, tensors_in, with_tensors, without_data
-from .memory import Live, Saved
+from ..model.tensors import meta, tensor_metas, with_tensors, without_data
+from .live import Live
 from .op_calls import OpCalls
 from .opinfo import OpInfo
 from .repeats import Repeats
+from .saved import Saved
 
 MOST_ROOT_CALLS = 64
 """Calls with different shapes that are kept."""
@@ -69,15 +70,14 @@ class Tape:
     def note_call(self, site: Site, args: Any, kwargs: Any, output: Any) -> None:
         """A row was called once more."""
         call = self.calls.get(site)
-        if call is None:
-            given = raw(tensors_in((args, kwargs) if kwargs else args))
-            self.calls[site] = [1, given, raw(tensors_in(output))]
-        else:
+        if call is not None:
             call[0] += 1
+        else:
+            self.calls[site] = [1, tensor_metas((args, kwargs) if kwargs else args), tensor_metas(output)]
 
     def note_root_call(self, model: nn.Module, args: Any, kwargs: Any) -> None:
         """A model was called from outside every other."""
-        key = id(model), raw(tensors_in((args, kwargs)))
+        key = id(model), tensor_metas((args, kwargs))
         if key not in self.root_calls:
             if len(self.root_calls) >= MOST_ROOT_CALLS:
                 return

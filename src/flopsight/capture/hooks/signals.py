@@ -13,6 +13,8 @@ from .shared import Shared
 
 Aside = Callable[[], AbstractContextManager[None]]
 SIGNALS = tuple(map(int, signal.valid_signals()))
+_handler_of: Callable[[int], Any] = getattr(signal.getsignal, "__wrapped__", signal.getsignal)
+"""The handler of a signal as it is: the public function makes an enum of each, and all 64 are asked for at every count."""
 _wrapped: set[int] = set()
 """Signals whose handler may be one of ours."""
 
@@ -32,8 +34,8 @@ class _Apart:
 
 def _wrap(handler: Any) -> Any:
     """A handler of Python's own, like the one for Ctrl-C, computes nothing and stays."""
-    ours = isinstance(handler, _Apart) or handler is signal.default_int_handler
-    return handler if ours or not callable(handler) else _Apart(handler)
+    stays = not callable(handler) or handler is signal.default_int_handler or isinstance(handler, _Apart)
+    return handler if stays else _Apart(handler)
 
 
 def _unwrap(handler: Any) -> Any:
@@ -60,7 +62,7 @@ def _install() -> Callable[[], None] | None:
 
 
 def _change(number: int, change: Callable[[Any], Any]) -> None:
-    handler = signal.getsignal(number)
+    handler = _handler_of(number)
     changed = change(handler)
     if changed is not handler:
         signal.signal(number, changed)

@@ -47,7 +47,8 @@ class Sites:
         """Fast path of `find`: modules that have exactly one row, by id."""
         self._admits = admits
         self._rows: dict[int, list[Site]] = {}
-        self._kept: list[nn.Module] = []
+        self.modules: list[nn.Module] = []
+        """Every module that has a row. They are kept alive: an id is only a name as long as its module lives."""
         self._foreign: WeakSet[nn.Module] = WeakSet()
         self._model = model
         if model is not None:
@@ -92,7 +93,7 @@ class Sites:
             same = self._rows.get(id(inner)) or self._meet(inner, caller)
             if same and internals.bypasses_call(module):
                 self._rows[id(module)] = same
-                self._kept.append(module)
+                self.modules.append(module)
                 return same
             self._foreign.add(module)  # the call that follows, of the module inside, is the one to note
             return []
@@ -128,17 +129,20 @@ class Sites:
     def _add(self, prefix: str, root: nn.Module) -> None:
         self.roots[prefix] = root
         for path, module in paths(root, prefix):
-            rows = self._rows.setdefault(id(module), [])
-            if any(row.path == path for row in rows):
+            key = id(module)
+            rows = self._rows.get(key)
+            if not rows:
+                row = Site(path, key)
+                self._rows[key], self.single_rows[key] = [row], row
+                self.modules.append(module)
+            elif all(row.path != path for row in rows):
+                self.single_rows.pop(key, None)
+                rows.append(Site(path, key))
+            else:
                 continue
-            rows.append(Site(path, id(module)))
-            self.single_rows[id(module)] = rows[0]
-            if len(rows) > 1:
-                del self.single_rows[id(module)]
-            self._kept.append(module)  # an id is only a name as long as its module lives
             for parameter in module._parameters.values():
                 if parameter is not None:
-                    self.owners.setdefault(id(parameter), rows[0])
+                    self.owners.setdefault(id(parameter), self._rows[key][0])
 
 
 def sites_of(model: nn.Module | Sites | None) -> Sites:
@@ -152,8 +156,9 @@ def paths(module: nn.Module, path: str = "") -> Iterator[tuple[str, nn.Module]]:
     while waiting:
         path, module = waiting.pop()
         yield path, module
-        below = [(name, child) for name, child in module._modules.items() if child is not None]
-        waiting += [(f"{path}.{name}" if path else name, child) for name, child in reversed(below)]
+        if module._modules:
+            below = [(name, child) for name, child in module._modules.items() if child is not None]
+            waiting += [(f"{path}.{name}" if path else name, child) for name, child in reversed(below)]
 
 
 def _common(path: str, other: str) -> int:

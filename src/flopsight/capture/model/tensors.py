@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMappin
 from copy import copy
 from dataclasses import fields, is_dataclass
 from functools import cache, lru_cache, partial
+from math import prod
 from typing import Any
 
 import torch
@@ -20,6 +21,8 @@ SCALARS = (bool, int, float, complex, str, type(None))
 SEQUENCES = (list, tuple)
 GROUPS = (list, tuple, set)
 COMPRESSED = frozenset((torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.sparse_bsc))
+CONTIGUOUS = "contiguous"
+"""Stands for the strides of a contiguous tensor, which follow from its shape: a tuple less for every tensor of every op."""
 DEEPEST = 12
 """How deep inputs and outputs may nest before we stop looking for tensors."""
 
@@ -29,14 +32,15 @@ def raw(value: Any) -> Any:
     if type(value) in ATOMS:
         return value
     if isinstance(value, Tensor):
-        if type(value) is not Tensor and value.is_nested:  # a jagged one, whose shape holds no number for its rows
+        if value.is_nested:  # its shape holds no number for its rows
             return (_rows(value), None, value.dtype, value.device)
         try:
-            return (value.shape, value.stride(), value.dtype, value.device)
-        except (RuntimeError, NotImplementedError):  # sparse and nested tensors have no strides
-            return (_rows(value) if value.is_nested else value.shape, None, value.dtype, value.device)
+            steps = CONTIGUOUS if value.is_contiguous() else value.stride()
+        except (RuntimeError, NotImplementedError):  # sparse tensors have no strides
+            steps = None
+        return (value.shape, steps, value.dtype, value.device)
     if isinstance(value, SEQUENCES):
-        return tuple(map(raw, value))
+        return tuple(value) if value and type(value[0]) is int else tuple(map(raw, value))
     if isinstance(value, torch.ScriptObject):  # a collective's work holds its tensors, so a record must not hold it
         return type(value).__name__
     return value if value.__hash__ is not None else repr(type(value))
@@ -102,6 +106,13 @@ def tensors_in(value: Any) -> list[Tensor]:
     found: list[Tensor] = []
     _gather(value, found, 0)
     return found
+
+
+def tensor_metas(value: Any) -> tuple[Any, ...]:
+    """Raw metas of every tensor in a module's inputs or outputs."""
+    if type(value) is tuple and len(value) == 1:  # as most modules are called
+        (value,) = value
+    return (raw(value),) if isinstance(value, Tensor) else tuple(map(raw, tensors_in(value)))
 
 
 def _gather(value: Any, found: list[Tensor], depth: int) -> None:
@@ -208,5 +219,11 @@ def _dtype_name(dtype: torch.dtype) -> str:
 
 @lru_cache(maxsize=65536)
 def _tensor_meta(shape: Any, stride: Any, dtype: torch.dtype, device: torch.device) -> TensorMeta:
-    strides = None if stride is None else tuple(map(_size, stride))
-    return TensorMeta(tuple(map(_size, shape)), strides, _dtype_name(dtype), device.type)
+    sizes = tuple(map(_size, shape))
+    if stride is CONTIGUOUS:
+        strides: tuple[int, ...] | None = tuple(
+            prod(max(size, 1) for size in sizes[i + 1 :]) for i in range(len(sizes))
+        )
+    else:
+        strides = None if stride is None else tuple(map(_size, stride))
+    return TensorMeta(sizes, strides, _dtype_name(dtype), device.type)

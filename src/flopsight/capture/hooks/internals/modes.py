@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
@@ -26,13 +27,8 @@ without_functions = torch._C.DisableTorchFunction
 function_modes: Callable[[], int] = torch._C._len_torch_function_stack
 """How many function modes are on here; autograd's engine begins with none."""
 _FAKE = torch._C._TorchDispatchModeKey.FAKE
-
-
-def tracing_shapes() -> bool:
-    """Whether a FakeTensorMode is on: torch works out shapes then, and what runs is not the model's work."""
-    return torch._C._get_dispatch_mode(_FAKE) is not None
-
-
+tracing_shapes: Callable[[], object] = partial(torch._C._get_dispatch_mode, _FAKE)
+"""The FakeTensorMode that is on, else None: torch works out shapes under it, and what runs is not the model's work."""
 _PROXY = torch._C._TorchDispatchModeKey.PROXY
 
 

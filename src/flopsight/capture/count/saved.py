@@ -1,8 +1,7 @@
-"""Memory by row: storages saved for backward, and all storages alive, each counted once."""
+"""Storages that autograd keeps for backward, by the row that first saved them."""
 
 from __future__ import annotations
 
-import re
 import weakref
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -16,8 +15,8 @@ from torch import nn
 from ..hooks import internals
 from ..hooks.patches import Call, wrapped
 from ..model.sites import Site
-from ..model.tensors import flat, plain_tensors, tensors_in
-from .footprint import Footprint, History, footprint
+from ..model.tensors import plain_tensors, tensors_in
+from .live import ACTIVATIONS, Live
 
 
 class Saved:
@@ -227,187 +226,3 @@ def _beside_torch_func(pack: Any) -> AbstractContextManager[None]:
         return aside
 
     return wrapped(torch.autograd.graph, "disable_saved_tensors_hooks", stepping_aside)
-
-
-PARAMETERS, BUFFERS, INPUTS = "parameters", "buffers", "inputs"
-ACTIVATIONS, GRADIENTS, OPTIMIZER_STATE = "activations", "gradients", "optimizer"
-RECOMPUTED, TEMPORARIES = "recomputed", "temporaries"
-GATHERED, BUCKETS = "gathered", "buckets"
-"""Whole weights that a rank has for a while; buffers in which gradients are averaged."""
-LASTING = (OPTIMIZER_STATE, BUCKETS)
-"""What the first step makes and every later step has from its beginning."""
-
-
-def failed_allocation(problem: BaseException) -> str:
-    """The allocation that failed, from torch's out-of-memory message; empty for any other exception."""
-    found = re.search(r"tried to allocate ([\d.]+ ?\w+)", str(problem), re.IGNORECASE)
-    return found[1] if found else ""
-
-
-def held_by(*models: nn.Module) -> dict[str, list[torch.Tensor]]:
-    """The tensors of models, by what they are."""
-    return {
-        PARAMETERS: [p for model in models for p in model.parameters() if not nn.parameter.is_lazy(p)],
-        BUFFERS: [b for model in models for b in model.buffers() if not nn.parameter.is_lazy(b)],
-    }
-
-
-class Live:
-    """Every storage from its birth to its end: what was alive at the peak, and whose it was."""
-
-    def __init__(self, there: Mapping[str, Iterable[torch.Tensor]]) -> None:
-        self.current = 0
-        """Bytes alive now, of those that ops made."""
-        self._alive: dict[int, tuple[int, Any]] = {}
-        """By address, which means another storage when this one is dead."""
-        self._births: list[tuple[Site | None, int]] = []
-        self._labels: dict[int, str] = {}
-        self._before: list[int] = []
-        self._sizes: dict[int, int] = {}
-        """Sizes of storages that changed theirs."""
-        self._events: list[tuple[int, int]] = []
-        self._phase = ""
-        self._phases: dict[int, str] = {}
-        """The phase that begins with an event, by the event's number."""
-        self._forgotten: set[int] = set()
-        self._expected: Counter[str] = Counter()
-        self.leave_out(there)
-
-    def expect(self, what: str, size: int) -> None:
-        """So many bytes of a kind are there from the beginning, seen or not: their tensors may be used by no op."""
-        self._expected[what] += size
-
-    def leave_out(self, there: Mapping[str, Iterable[torch.Tensor]]) -> None:
-        """Tensors that were there before, by what they are."""
-        for what, tensors in there.items():
-            for part in (part for tensor in tensors for part in plain_tensors(tensor)):
-                birth = self._bear(part, None)
-                if birth is not None:
-                    self._before.append(birth)
-                else:
-                    birth = self.birth_of(part)
-                if birth is not None:
-                    self._labels.setdefault(birth, what)
-
-    def note(self, output: Any, site: Site, phase: str, what: str | None = None) -> None:
-        """An op of `site` returned this; `what` it is, where that is known already."""
-        for tensor in (output,) if isinstance(output, torch.Tensor) else flat(output):
-            birth = self._bear(tensor, site)
-            if birth is not None:
-                size = self._births[birth][1]
-                if phase is not self._phase:
-                    self._phase = self._phases[len(self._events)] = phase
-                self._events.append((birth, size))
-                self.current += size
-                if what is not None:
-                    self._labels[birth] = what
-
-    def gathered(self, tensors: Iterable[torch.Tensor], site: Site) -> None:
-        """These weights are here as a whole now."""
-        for tensor in tensors:
-            self.note(tensor, site, self._phase)
-            self.label(tensor, GATHERED)
-
-    def resized(self, storage: torch.UntypedStorage, gatherer: Site | None) -> None:
-        """A storage was given memory, or gave it back, without an op; `gatherer` is the row whose weights come into it."""
-        known = self._alive.get(internals.storage_number(storage))
-        if known is None:
-            birth = self._bear_storage(storage, gatherer) if gatherer is not None else None
-            if birth is not None:
-                self._events.append((birth, self._births[birth][1]))
-                self.current += self._births[birth][1]
-                self._labels[birth] = GATHERED
-            return
-        birth, size = known[0], storage.nbytes()
-        change = size - self._size(birth)
-        if change:
-            self._sizes[birth] = size
-            self._events.append((birth, change))
-            self.current += change if self._births[birth][0] is not None else 0
-
-    def _size(self, birth: int) -> int:
-        return self._sizes.get(birth, self._births[birth][1])
-
-    def _bear(self, tensor: torch.Tensor, site: Site | None) -> int | None:
-        if not internals.has_storage(tensor):
-            return None
-        return self._bear_storage(tensor.untyped_storage(), site)
-
-    def _bear_storage(self, storage: torch.UntypedStorage, site: Site | None) -> int | None:
-        key = internals.storage_number(storage)
-        if key in self._alive:
-            return None
-        size = storage.nbytes()
-        if not size:
-            return None
-        birth = len(self._births)
-        self._births.append((site, size))
-        self._alive[key] = birth, weakref.ref(storage, partial(self._end, key, birth))
-        return birth
-
-    def _end(self, key: int, birth: int, _reference: object) -> None:
-        del self._alive[key]
-        size = self._size(birth)
-        self._events.append((birth, -size))
-        if self._births[birth][0] is not None:
-            self.current -= size
-
-    def label(self, tensor: torch.Tensor, what: str) -> None:
-        """Say what a tensor is: an activation, a gradient, a state of the optimizer."""
-        for part in plain_tensors(tensor):
-            birth = self.birth_of(part)
-            if birth is None:
-                continue
-            if what == BUCKETS:
-                self._labels.setdefault(birth, what)
-            elif self._labels.get(birth) != BUCKETS:  # a gradient may be a view of its bucket
-                self._labels[birth] = what
-
-    def forget(self, tensor: torch.Tensor) -> None:
-        """Leave a tensor out of the peak: a library has it for its own books."""
-        birth = self.birth_of(tensor)
-        if birth is not None:
-            self._forgotten.add(birth)
-
-    def birth_of(self, tensor: torch.Tensor) -> int | None:
-        """The number of a tensor's storage, which no other storage of the run has; None where it was never met."""
-        known = self._alive.get(internals.storage_key(tensor)) if internals.has_storage(tensor) else None
-        return known[0] if known is not None else None
-
-    def footprint(self) -> Footprint:
-        """Most bytes alive at once, what they were and whose, and the curve of the step.
-
-        The first step of an optimizer makes its state when the activations are gone, every later one has it from the
-        beginning. That is the peak that matters, so the state is there from the beginning here too.
-        """
-        state = {birth for birth, what in self._labels.items() if what in LASTING}
-        events: list[tuple[int, int]] = []
-        phases: dict[int, str] = {}
-        for number, (birth, change) in enumerate(self._events):
-            if number in self._phases:
-                phases[len(events)] = self._phases[number]
-            if birth not in self._forgotten and (change < 0 or birth not in state):
-                events.append((birth, change))
-        births = len(self._births)
-        unseen = self._expected - self._bytes_by_kind(state)
-        return footprint(
-            History(
-                before=[
-                    *((birth, self._births[birth][1]) for birth in {*self._before, *state}),
-                    *enumerate(unseen.values(), births),
-                ],
-                events=events,
-                kind=[*(self._labels.get(birth, TEMPORARIES) for birth in range(births)), *unseen],
-                maker=[
-                    *(None if birth in state else site for birth, (site, _) in enumerate(self._births)),
-                    *(None for _ in unseen),
-                ],
-                phases=phases,
-            )
-        )
-
-    def _bytes_by_kind(self, births: Iterable[int]) -> Counter[str]:
-        found: Counter[str] = Counter()
-        for birth in births:
-            found[self._labels[birth]] += self._births[birth][1]
-        return found

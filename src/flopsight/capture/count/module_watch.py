@@ -1,0 +1,124 @@
+"""Every module call while a counter watches: whose it is, what goes in and comes out, what is already there when it begins."""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import Any
+
+from torch import nn
+
+from ..hooks import internals
+from ..hooks.patches import Call, compiling
+from ..model.sites import Sites
+from ..model.tensors import tensors_in
+from .attribution import Attribution, Position
+from .live import INPUTS, held_by
+from .parallel_work import ParallelWork
+from .tape import Tape
+
+
+class ModuleWatch:
+    """Notes the calls of a model's modules on a tape, and sets the row that ops belong to meanwhile."""
+
+    def __init__(self, sites: Sites, tape: Tape, parallel: ParallelWork, *, has_values: bool) -> None:
+        self.attribution: Attribution | None = None
+        """Where threads are; None while nothing is watched."""
+        self._sites = sites
+        self._tape = tape
+        self._parallel = parallel
+        self._reads_padding = has_values and tape.live is not None
+
+    def watch(self, plain: Call) -> Call:
+        """Module calls that know their row. Every line in it costs every module call."""
+        tape, parallel, sites, outside = self._tape, self._parallel, self._sites, self._sites.outside
+        saved, live, single = tape.saved, tape.live, self._sites.single_rows.get
+        graph_task, tracing_shapes = internals.graph_task, internals.tracing_shapes
+
+        def watched(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
+            attribution = self.attribution
+            if attribution is None or compiling() or tracing_shapes():
+                return plain(module, *args, **kwargs)
+            position = attribution.here()
+            if position is None:
+                attribution.pass_by(module)
+                return plain(module, *args, **kwargs)
+            now = graph_task()
+            if now != -1 and sites.row(module) is None:
+                return plain(module, *args, **kwargs)  # part of a backward, not a forward that is made again
+            caller, direct, task = position.site, position.direct, position.task
+            site = single(id(module)) or sites.find(module, direct[0] if direct else caller)
+            position.site, position.direct, position.task = site, None, now
+            position.mark(site)
+            call = plain if caller is not outside else self._from_outside(plain, module, args, kwargs)
+            if parallel.away:
+                parallel.note_module(site)
+            before = live.current if live is not None else 0
+            output = None
+            try:
+                output = call(module, *args, **kwargs)
+            except BaseException as problem:
+                self.blame(problem, position)
+                raise
+            else:
+                return output
+            finally:
+                if position.task == -1:
+                    position.after_backward = False
+                    # The work of a module that is not the model's is its caller's work, but not another call of it.
+                    if site is not caller or sites.row(module) is not None:
+                        tape.note_call(site, args, kwargs, output)
+                        if live is not None:
+                            tape.grown[site] += live.current - before
+                if parallel.away:
+                    parallel.end_module(site)
+                position.site, position.direct = caller, direct
+                if caller is not outside:
+                    position.task = task
+                elif saved is not None:
+                    saved.settle()
+                position.mark(caller)
+
+        if self.attribution is not None:
+            self.attribution.boundary = watched.__code__
+        return watched
+
+    def _from_outside(self, plain: Call, module: nn.Module, args: Any, kwargs: Any) -> Call:
+        """Note a call from outside the model; gives it with our saved-tensor hooks on top where the loop has put others over them."""
+        self._given(args, kwargs)
+        with internals.without_modes():
+            if self._reads_padding:
+                self._tape.note_padding(module, args, kwargs)
+            if self._parallel.watching:
+                self._tape.note_root_call(module, args, kwargs)
+        saved = self._tape.saved
+        if saved is None or not saved.covered or not internals.saved_hooks_allowed():
+            return plain
+
+        def with_hooks(*args: Any, **kwargs: Any) -> Any:
+            with saved.on_top():
+                return plain(*args, **kwargs)
+
+        return with_hooks
+
+    def meet(self, root: nn.Module) -> None:
+        """Leave out the parameters and buffers of a model that was just found: the run does not allocate them."""
+        there = held_by(root.modules())
+        if self._tape.saved is not None:
+            self._tape.saved.leave_out(chain(*there.values()))
+        if self._tape.live is not None:
+            self._tape.live.leave_out(there)
+        if self._parallel.running:
+            self._parallel.buckets.meet(root)
+
+    def _given(self, args: Any, kwargs: Any) -> None:
+        """Leave out the inputs of a model, unless something trainable made them: they are not its activations."""
+        tensors = [tensor for tensor in tensors_in((args, kwargs)) if tensor.grad_fn is None]
+        if self._tape.saved is not None:
+            self._tape.saved.leave_out(tensors)
+        if self._tape.live is not None:
+            self._tape.live.leave_out({INPUTS: tensors})
+
+    def blame(self, problem: BaseException, position: Position) -> None:
+        """Note where an exception was raised."""
+        if self.attribution is not None:
+            self._tape.note_raised(problem, *self.attribution.where(position))
