@@ -61,10 +61,10 @@ class FlopsightCallback(TrainerCallback):  # type: ignore[misc]
             control.should_log = True
 
     def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:
-        """Add our figures, once."""
-        if logs is not None and self._figures and state.is_world_process_zero:
+        """Add our figures, once; every rank logs equally often, since the ranks exchange their losses for it."""
+        if logs is not None and state.is_world_process_zero:
             logs.update(self._figures)
-            self._figures = {}
+        self._figures = {}
 
     def on_evaluate(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """An evaluation is no part of a step."""

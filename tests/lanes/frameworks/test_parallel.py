@@ -59,3 +59,56 @@ def test_lightning_with_fsdp2_shows_shards_and_what_they_send(tmp_path):
             ("all_gather", 4_096), ("reduce_scatter", 8_192),
         }  # fmt: skip
         assert profile["net.0.up"].macs == 4_096
+
+
+def test_accelerate_with_fsdp2_shows_shards_and_what_they_send(tmp_path):
+    for (profile,) in ranks(tmp_path, "accelerate"):
+        assert (profile.params, profile.whole.params, profile.macs) == (1_024, 2_048, 16_384)
+        assert (profile.world.size, profile.world.data_parallel, profile.world.sharded) == (2, 2, True)
+        # two blocks, each gathered forward and backward: a shard of 512 floats; scattered once: 1,024 floats
+        assert {(row.op, row.phase, row.calls, row.bytes) for row in profile.comm} == {
+            ("all_gather", "forward", 2, 2 * 2_048), ("all_gather", "backward", 2, 2 * 2_048),
+            ("reduce_scatter", "backward", 2, 2 * 4_096),
+        }  # fmt: skip
+
+
+def test_the_trainer_with_fsdp2_does_the_work_of_the_model_and_trains_on_after_the_window(tmp_path):
+    for profile, alone, logs in ranks(tmp_path, "trainer"):
+        assert (profile.params, profile.whole.params) == (alone.params // 2, alone.params)
+        assert (profile.macs, profile.backward.macs) == (alone.macs, alone.backward.macs)
+        assert (profile.world.data_parallel, profile.world.sharded) == (2, True)
+        # every parameter is gathered once forward and scattered once: half of them handed in, then all of them
+        assert (
+            sum(row.bytes for row in profile.comm if (row.op, row.phase) == ("all_gather", "forward"))
+            == alone.params * 2
+        )
+        assert sum(row.bytes for row in profile.comm if row.op == "reduce_scatter") == alone.params * 4
+        assert logs == 2, (
+            "every rank logs at the end of the window and at the end, since ranks exchange their losses for it"
+        )
+
+
+@pytest.fixture(scope="module", name="compiled")
+def _compiled(tmp_path_factory):
+    return ranks(tmp_path_factory.mktemp("compiled"), "compiled")
+
+
+@pytest.mark.parametrize("name", ["compiled DDP", "DDP of compiled blocks"])
+def test_compiled_replicas_send_one_bucket(compiled, name):
+    for found in compiled:
+        profile = found[name]
+        assert [(row.op, row.phase, row.calls, row.bytes) for row in profile.comm] == [
+            ("all_reduce", "backward", 1, 8_192)
+        ]
+        assert (profile.macs, profile.backward.macs, profile["0.up"].macs) == (16_384, 28_672, 4_096)
+
+
+@pytest.mark.parametrize("name", ["compiled FSDP2", "FSDP2 of compiled blocks"])
+def test_compiled_shards_gather_and_scatter_by_block(compiled, name):
+    for found in compiled:
+        profile = found[name]
+        assert (profile.params, profile.whole.params, profile["0.up"].macs) == (1_024, 2_048, 4_096)
+        assert {(row.op, row.phase, row.calls, row.bytes) for row in profile.comm} == {
+            ("all_gather", "forward", 2, 2 * 2_048), ("all_gather", "backward", 2, 2 * 2_048),
+            ("reduce_scatter", "backward", 2, 2 * 4_096),
+        }  # fmt: skip
