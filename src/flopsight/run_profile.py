@@ -121,6 +121,13 @@ def _state_bytes(options: Options) -> dict[int, int]:
     }
 
 
+def _device_name(device: torch.device) -> str:
+    """What the device calls itself; a run on meta has no device."""
+    if device.type == "meta":
+        return ""
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else cpu_name()
+
+
 def environment(run: Run | None) -> Environment:
     """Where and with what this runs."""
     device = run.device if run is not None else torch.device("cpu")
@@ -133,7 +140,7 @@ def environment(run: Run | None) -> Environment:
         torch=torch.__version__,
         python=platform.python_version(),
         device=device.type,
-        device_name=torch.cuda.get_device_name(device) if device.type == "cuda" else cpu_name(),
+        device_name=_device_name(device),
         dtype=dtype,
         threads=torch.get_num_threads(),
         made=datetime.now(UTC).isoformat(timespec="seconds"),

@@ -177,3 +177,11 @@ def test_what_goes_to_other_ranks_stands_by_collective():
 
     assert fact.value == 2 * 4_096
     assert fact.note == "4 calls, 8.19 kB sent, 1.00 ms exposed of 2.00 ms"
+
+
+def test_the_estimate_says_why_it_is_not_the_peak():
+    def note(profile):
+        return next(fact.note for group in facts(profile) for fact in group if fact.label == "Estimated total size")
+
+    assert note(stack()) == "as torchinfo estimates: input, params, pass; the peak is all that was alive at once"
+    assert note(replace(stack(), peak_bytes=None)) == "as torchinfo estimates: input, params, pass"

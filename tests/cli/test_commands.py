@@ -113,6 +113,14 @@ def test_train_counts_a_backward_and_an_optimizer_step(flops, where):
     assert profile.root.optimizer_bytes == 2 * 4 * (8 * 16 + 16 + 16 * 2 + 2) + 4 * 4  # two averages, and four counts
 
 
+def test_the_header_of_a_meta_run_names_no_local_device(flops):
+    plain = flops("profile", "net.py:model", "-i", "4x8", "--meta").out
+    wanted = flops("profile", "net.py:model", "-i", "4x8", "--meta", "--on", "h100-sxm").out
+
+    assert plain.startswith("Sequential (meta, float32, batch 4")
+    assert wanted.startswith("Sequential (for H100 SXM5 80GB, float32, batch 4")
+
+
 def test_meta_counts_without_memory_or_time(flops):
     done = flops("profile", "zoo:bert-large", "-i", "input_ids=80x128:int64", "--meta", "-o", "p.json")
     profile = flopsight.load("p.json")

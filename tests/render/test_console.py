@@ -7,9 +7,13 @@ import pytest
 from profiles import lenet, linear, module, oddities, rooted, stack
 from rich.console import Console
 
+from flopsight.analysis.compare import compare
 from flopsight.errors import InputError
 from flopsight.render import prepare, render
+from flopsight.render.comparison import page
+from flopsight.render.console import draw
 from flopsight.render.formats import FORMATS, PRINTED
+from flopsight.render.plain import plain
 from flopsight.tree import Profile
 
 
@@ -74,3 +78,41 @@ def test_thousands_of_rows_are_written_plainly():
 def test_a_wrong_option_is_refused_here_too():
     with pytest.raises(InputError, match="no option 'dept'"):
         shown(lenet(), dept=1)
+
+
+RED, GREEN = "\x1b[31m", "\x1b[32m"
+
+
+def compared(before, after):
+    """What a terminal shows of two profiles."""
+    drawn = io.StringIO()
+    draw(
+        page(compare(before, after)), Console(file=drawn, width=120, force_terminal=True, color_system="standard"), 120
+    )
+    return drawn.getvalue()
+
+
+def test_what_costs_more_is_red_and_what_costs_less_is_green(monkeypatch):
+    monkeypatch.delenv("NO_COLOR", raising=False)
+
+    more, less = compared(stack(2), stack(3)), compared(stack(3), stack(2))
+
+    assert RED in more
+    assert GREEN not in more
+    assert GREEN in less
+    assert RED not in less
+
+
+def test_a_comparison_has_no_colour_where_none_is_wanted(monkeypatch):
+    monkeypatch.setenv("NO_COLOR", "1")
+
+    text = compared(stack(2), stack(3))
+
+    assert RED not in text
+    assert GREEN not in text
+
+
+def test_a_terminal_shows_the_words_of_a_comparison():
+    plain_text = plain(page(compare(stack(2), stack(3))), 120)
+
+    assert words(compared(stack(2), stack(3))) == words(plain_text)

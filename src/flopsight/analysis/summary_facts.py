@@ -85,11 +85,14 @@ def _on_the_wire(row: CommRow) -> str:
 def _memory(profile: Profile) -> list[Fact]:
     root = profile.root
     outputs = pass_bytes(root)
+    estimate = "as torchinfo estimates: input, params, pass"
+    if profile.peak_bytes:
+        estimate += "; the peak is all that was alive at once"
     found = [
         Fact("Input size", root.input_bytes, "byte"),
         Fact("Params size", root.param_bytes, "byte"),
         Fact("Forward/backward pass size", outputs, "byte", "layer outputs and their gradients"),
-        Fact("Estimated total size", root.input_bytes + root.param_bytes + outputs, "byte", "input, params, pass"),
+        Fact("Estimated total size", root.input_bytes + root.param_bytes + outputs, "byte", estimate),
     ]
     alive = sorted(profile.at_peak.items(), key=lambda item: -item[1])
     for label, value, note in (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -35,7 +36,16 @@ def diff(
             )
         check_writable(output)
     comparison = compare(load_profile(before), load_profile(after), parse_share(tolerance))
-    print(comparison.render(format))
+    if format == "text" and sys.stdout.isatty():
+        from rich.console import Console
+
+        from ..render.comparison import page
+        from ..render.console import draw
+
+        console = Console()
+        draw(page(comparison), console, console.width)
+    else:
+        print(comparison.render(format))
     if output is not None:
         comparison.to_html(output)
     broken = violations(comparison, limits)

@@ -22,11 +22,11 @@ def page(
     """What the view shows, on the profile's own device or on a named one; `full` draws every module."""
     ceilings = ceilings_for(profile, on)
     if ceilings is None or profile_limit(profile, on) is None:
-        return [Heading(title(profile)), Lines((f"No limits: {limit_unknown(profile, on)}",), "yellow")]
+        return [Heading(title(profile, on)), Lines((f"No limits: {limit_unknown(profile, on)}",), "yellow")]
     root = shortened(profile.root, depth, max_rows, full=full)
     rows = bound_rows(root, profile, ceilings, timed=on is None)
     return [
-        Heading(title(profile)),
+        Heading(title(profile, on)),
         Lines(tuple(headline(profile, on))),
         Grid(tuple(_columns(rows)), depths=tuple(row.row.depth for row in rows)),
         Lines(

@@ -29,25 +29,38 @@ def render(comparison: Comparison, format: str = "text", width: int | None = Non
         raise InputError(
             f"A comparison has no format {format!r}.{did_you_mean(format, FORMATS)} Formats: {', '.join(FORMATS)}."
         )
-    heads = (f"before: {one_line(title(comparison.before))}", f"after:  {one_line(title(comparison.after))}")
-    figures = _figures(
-        [
-            change
-            for change in comparison.figures
-            if _shown(change) and not (comparison.why_no_times and FIGURES[change.name].is_time)
-        ]
-    )
-    lines = [printable(line) for line in _module_lines(comparison)]
-    verdict = "Nothing changed." if comparison.same else ""
-    notes = [one_line(f"Times are not compared: {comparison.why_no_times}.")] if comparison.why_no_times else []
     if format == "markdown":
-        head = f"### {escaped(one_line(title(comparison.after)))}"
-        items = [f"- {escaped(line)}" for line in lines]
-        blocks = [head, verdict, grid(figures), "\n".join(items[:OPEN_LINES]), *_folded(items[OPEN_LINES:])]
-        blocks += ["\n".join(map(escaped, notes))]
-        return "\n\n".join(block for block in blocks if block) + "\n"
-    page: Page = [Lines(heads), Heading(verdict), Grid(tuple(figures)), Lines(tuple(lines)), Lines(tuple(notes))]
-    return plain(page, width)
+        return _markdown(comparison)
+    return plain(page(comparison), width)
+
+
+def page(comparison: Comparison) -> Page:
+    """What changed, for a terminal: what costs more is red, what costs less is green."""
+    heads = (f"before: {one_line(title(comparison.before))}", f"after:  {one_line(title(comparison.after))}")
+    changes = _module_lines(comparison)
+    lines = Lines(tuple(printable(text) for text, _ in changes), styles=tuple(_style(sign) for _, sign in changes))
+    verdict = [Heading(_verdict(comparison))] if comparison.same else []
+    return [Lines(heads), *verdict, Grid(tuple(_figures(comparison))), lines, Lines(_notes(comparison))]
+
+
+def _markdown(comparison: Comparison) -> str:
+    items = [f"- {escaped(printable(text))}" for text, _ in _module_lines(comparison)]
+    blocks = [f"### {escaped(one_line(title(comparison.after)))}", _verdict(comparison), grid(_figures(comparison))]
+    blocks += ["\n".join(items[:OPEN_LINES]), *_folded(items[OPEN_LINES:]), "\n".join(map(escaped, _notes(comparison)))]
+    return "\n\n".join(block for block in blocks if block) + "\n"
+
+
+def _verdict(comparison: Comparison) -> str:
+    return "Nothing changed." if comparison.same else ""
+
+
+def _notes(comparison: Comparison) -> tuple[str, ...]:
+    why = comparison.why_no_times
+    return (one_line(f"Times are not compared: {why}."),) if why else ()
+
+
+def _style(sign: float) -> str:
+    return "red" if sign > 0 else "green" if sign < 0 else ""
 
 
 def _folded(items: Sequence[str]) -> list[str]:
@@ -63,37 +76,50 @@ def _shown(change: Change) -> bool:
     return change.changed or (change.name in ("params", "macs", "flops", "latency") and change.before is not None)
 
 
-def _figures(changes: Sequence[Change]) -> list[Column]:
+def _figures(comparison: Comparison) -> list[Column]:
+    times = not comparison.why_no_times
+    changes = [
+        change for change in comparison.figures if _shown(change) and (times or not FIGURES[change.name].is_time)
+    ]
     return [
         Column("figure", tuple(change.name for change in changes), right=False),
         Column("before", tuple(_texts(change)[0] for change in changes)),
         Column("after", tuple(_texts(change)[1] for change in changes)),
-        Column("change", tuple(_growth(change) for change in changes)),
+        Column("change", tuple(map(_growth, changes)), styles=tuple(_style(_cost(change)) for change in changes)),
     ]
 
 
-def _module_lines(comparison: Comparison) -> list[str]:
-    """A line a change, the heaviest first; the same change in the same place of several blocks is one line."""
+def _cost(change: Change) -> float:
+    """Above 0 where a figure changed for the worse, below where it changed for the better."""
+    growth = change.growth if change.changed and change.growth is not None else 0.0
+    return -growth if FIGURES[change.name].more_is_better else growth
+
+
+def _module_lines(comparison: Comparison) -> list[tuple[str, float]]:
+    """A line a change, the heaviest first, and whether it costs more (above 0) or less.
+
+    The same change in the same place of several blocks is one line.
+    """
     whole = _Whole(comparison)
     found: dict[tuple[str, str, str], tuple[list[str], list[float]]] = {}
     for verb, path, what, weight in (
         *(("added", node.path, _said(node), whole.of_node(node)) for node in comparison.added),
-        *(("removed", node.path, _said(node), whole.of_node(node)) for node in comparison.removed),
+        *(("removed", node.path, _said(node), -whole.of_node(node)) for node in comparison.removed),
         *(("changed", module.path, _changed(module), whole.of_changes(module)) for module in comparison.modules),
     ):
         paths, weights = found.setdefault((verb, _INDEX.sub("*", path), what), ([], []))
         paths.append(path or "the model itself")
         weights.append(weight)
     lines = []
-    for (verb, pattern, what), (paths, _) in sorted(found.items(), key=lambda entry: -sum(entry[1][1])):
+    for (verb, pattern, what), (paths, weights) in sorted(found.items(), key=lambda entry: -abs(sum(entry[1][1]))):
         where = paths[0] if len(paths) == 1 else f"{pattern} ({len(paths)} modules)"
-        lines.append(f"{verb:<7} {where}: {what}")
+        lines.append((f"{verb:<7} {where}: {what}", sum(weights)))
     more = len(lines) - MOST_LINES
-    return [*lines[:MOST_LINES], f"and {more} more changes"] if more > 0 else lines
+    return [*lines[:MOST_LINES], (f"and {more} more changes", 0.0)] if more > 0 else lines
 
 
 class _Whole:
-    """Weighs a change: the largest share that it has of the model's FLOPs, parameters or saved bytes."""
+    """Weighs a change: the largest share that it has of the model's FLOPs, parameters or saved bytes, with its sign."""
 
     def __init__(self, comparison: Comparison) -> None:
         roots = comparison.before.root, comparison.after.root
@@ -112,7 +138,7 @@ class _Whole:
         return self._largest(work, by.get("params", 0), by.get("activation_bytes", 0))
 
     def _largest(self, flops: float, params: float, saved: float) -> float:
-        return max(abs(flops) / self._flops, abs(params) / self._params, abs(saved) / self._saved)
+        return max(flops / self._flops, params / self._params, saved / self._saved, key=abs)
 
 
 def _said(node: Node) -> str:

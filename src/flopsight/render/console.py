@@ -29,10 +29,11 @@ def show(profile: Profile, format: Format, console: Console, options: Mapping[st
     if any(isinstance(part, Grid) and len(part.columns[0].cells) > MOST_RICH_ROWS for part in page):
         console.out(plain(page, width), highlight=False, end="")
         return
-    _draw(page, console, width)
+    draw(page, console, width)
 
 
-def _draw(page: Page, console: Console, width: int) -> None:
+def draw(page: Page, console: Console, width: int) -> None:
+    """Print a page in colour."""
     for part in page:
         if isinstance(part, Heading):
             console.print(Text("\n".join(wrapped(part.text, width)), style="bold underline"), soft_wrap=True)
@@ -42,8 +43,11 @@ def _draw(page: Page, console: Console, width: int) -> None:
             if hint:
                 console.print(Text("\n" + "\n".join(wrapped(hint, width)), style="dim"), soft_wrap=True)
         elif part.lines:
-            text = "\n".join(line for lines in part.lines for line in wrapped(lines, width))
-            console.print(Text(text, style=part.style), soft_wrap=True)
+            styles = part.styles or (part.style,) * len(part.lines)
+            said = (
+                Text("\n".join(wrapped(line, width)), style) for line, style in zip(part.lines, styles, strict=True)
+            )
+            console.print(Text("\n").join(said), soft_wrap=True)
         else:
             continue
         console.print()
@@ -59,7 +63,8 @@ def _table(grid: Grid, *, guided: bool) -> Table:
     for place, row in enumerate(zip(*(column.cells for column in grid.columns), strict=True)):
         first, *rest = row
         name = Text.assemble((guides[place], "not bold dim"), first.lstrip(" ")) if guides else Text(first)
-        table.add_row(name, *map(Text, rest))
+        styles = [column.styles[place] if column.styles else "" for column in grid.columns[1:]]
+        table.add_row(name, *(Text(cell, style) for cell, style in zip(rest, styles, strict=True)))
     return table
 
 

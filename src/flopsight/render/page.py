@@ -25,6 +25,8 @@ class Column:
     short: tuple[str, ...] | None = None
     """The same cells with less in them, for when the long ones do not fit."""
     style: str = ""
+    styles: tuple[str, ...] = ()
+    """The style of each cell, where they differ."""
 
     @cached_property
     def width(self) -> int:
@@ -82,6 +84,8 @@ class Lines:
 
     lines: tuple[str, ...]
     style: str = ""
+    styles: tuple[str, ...] = ()
+    """The style of each line, where they differ."""
 
 
 Page = Sequence[Heading | Lines | Grid]

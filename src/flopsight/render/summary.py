@@ -8,14 +8,15 @@ from .. import units
 from ..analysis.explain import ABOVE_PEAK, why_unknown
 from ..analysis.summary_facts import facts
 from ..caveats import BadFormula, UnknownOps
+from ..hardware.named import named_device
 from ..tree import Profile
 
 
-def title(profile: Profile) -> str:
-    """The model and where it ran: `ResNet (cpu, float32, batch 16, torch 2.13.0)`."""
+def title(profile: Profile, on: str | None = None) -> str:
+    """The model and where it ran, or the device `on` that it is looked at for: `ResNet (cpu, float32, batch 16, torch 2.13.0)`."""
     env = profile.environment
     about = [
-        env.device_name or env.device,
+        f"for {named_device(on).name}" if on else env.device_name or env.device,
         env.dtype,
         f"batch {profile.batch_size}" if profile.batch_size else "",
         f"{profile.tokens} tokens" if profile.tokens else "",

@@ -29,7 +29,7 @@ def page(
         style="bold",
     )
     return [
-        Heading(title(profile)),
+        Heading(title(profile, on)),
         Lines(tuple(headline(profile, on))),
         Grid((names, *figures(rows, trained=profile.trained)), depths=tuple(row.depth for row in rows)),
         Lines(legend(rows), "dim"),

@@ -52,7 +52,7 @@ def render(profiled: Profile | Job, *, depth: int | None = None, full: bool = Fa
     """
     profile, job = (profiled.model, profiled) if isinstance(profiled, Job) else (profiled, None)
     shown = profile if depth is None else replace(profile, root=to_depth(depth)(profile.root))
-    name, nodes = title(profile), list(shown.walk())
+    name, nodes = title(profile, on), list(shown.walk())
     found = limits(shown, nodes, on)
     roofs = found.get("roofs")
     extra = [limit_metric(nodes, roofs)] if roofs else []
