@@ -2,11 +2,21 @@
 
 import re
 
+import pytest
 import torch
 
 TORCH = tuple(int(number) for number in re.findall(r"\d+", torch.__version__)[:2])
 
 BROUGHT = {
+    (2, 7): """
+        aten._dyn_quant_matmul_4bit aten._dyn_quant_pack_4bit_weight aten._scaled_grouped_mm
+        aten._cudnn_attention_forward aten._flash_attention_backward
+    """,
+    (2, 8): "aten._grouped_mm aten._weight_int4pack_mm_with_scales_and_zeros onednn.qconv_pointwise",
+    (2, 9): """
+        aten._cudnn_attention_backward aten._fused_rms_norm aten._fused_rms_norm_backward aten.hash_tensor
+        aten.sym_is_contiguous fsdp.all_gather_copy_in
+    """,
     (2, 10): "aten._scaled_mm_v2 aten._scaled_grouped_mm_v2 _c10d_functional.reduce_scatter_tensor_out",
     (2, 11): """
         aten._foreach_powsum aten.linalg__powsum aten.miopen_ctc_loss aten._use_miopen_ctc_loss
@@ -23,8 +33,14 @@ BROUGHT = {
     (2, 14): "aten.linalg_matrix_sqrth aten.linalg_polar aten.shallow_copy_data_",
     (2, 15): "aten._scaled_addmm aten._philox_randint aten._cudnn_attention_forward_no_dropout_inplace",
 }
-"""2.10 has variable-length attention, with other arguments."""
+"""Older releases have some of these with other arguments: flash attention's backward, fused RMS norm, FSDP's
+copies, variable-length attention in 2.10."""
 TAKEN = {(2, 14): "aten.cholesky aten.qr"}
+
+
+def since(release, what):
+    """Leave a test out on releases in which torch itself cannot do what it needs."""
+    return pytest.mark.skipif(release > TORCH, reason=f"before {release[0]}.{release[1]} torch has no {what}")
 
 
 def absent_here():

@@ -1,5 +1,9 @@
 """The doctor finds everything fine where it is, and names what is not and what that touches where it is not."""
 
+import sys
+from types import SimpleNamespace
+
+import pytest
 import torch
 
 from flopsight.capture.hooks import release
@@ -86,3 +90,32 @@ def test_the_verdict_counts_failures_and_names_what_they_touch():
 def test_a_torch_that_is_missing_or_too_old_is_not_fine():
     assert not report(standing="missing").fine
     assert not report(standing="too old").fine
+
+
+@pytest.mark.parametrize(
+    ("torch_there", "standing", "said"),
+    [(None, "missing", "pip install torch"), (SimpleNamespace(), "broken", "raises AttributeError")],
+)
+def test_a_torch_that_cannot_be_imported_ends_the_examination_with_a_reason(monkeypatch, torch_there, standing, said):
+    monkeypatch.setitem(sys.modules, "torch", torch_there)
+
+    found = examine()
+
+    assert (found.standing, found.torch, found.fine) == (standing, "none", False)
+    assert said in found.checks[0].found
+    assert "saved profiles" in lines(found)[-1]
+
+
+@pytest.mark.parametrize("device", ["toaster", "meta"])
+def test_a_device_on_which_nothing_runs_is_one_failure_and_not_one_a_check(device):
+    found = examine(device)
+
+    assert [check.name for check in found.failed] == [device]
+    assert found.failed[0].touches == f"every figure on {device}"
+
+
+def test_a_name_that_only_newer_releases_have_is_not_missed_on_older_ones(monkeypatch):
+    monkeypatch.setitem(private_apis.PRIVATE_NAMES, "torch._C._no_such_thing", "peak memory")
+    monkeypatch.setitem(private_apis.SINCE, "torch._C._no_such_thing", (99, 0))
+
+    assert [check.fine for check in private_apis.private_apis()] == [True]

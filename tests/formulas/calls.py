@@ -106,6 +106,10 @@ def call(run, op):
     return found
 
 
+WAITING = ("timeout", "asyncOp")
+"""Arguments of collectives without a default before 2.8, and without a price."""
+
+
 def handmade(op, *outputs, overload="default", facts=None, **given):
     """A record of a call that cannot run here; torch's schema must know every argument and lack none.
 
@@ -113,13 +117,13 @@ def handmade(op, *outputs, overload="default", facts=None, **given):
     """
     namespace, name = op.split(".")
     if op in absent_here():
-        metas = {name: tensor(value) if _could_be_shape(value) else value for name, value in given.items()}
+        metas = {name: tensor(value) if _could_be_shape(name, value) else value for name, value in given.items()}
         return OpRecord(op, overload, metas, tuple(map(tensor, outputs)), "other", facts or {})
     schema = getattr(getattr(getattr(torch.ops, namespace), name), overload)._schema
     arguments = [argument for argument in schema.arguments if not argument.is_out]
     unknown = set(given) - {argument.name for argument in arguments}
     assert not unknown, f"{schema.name} has no arguments {unknown}"
-    lacking = [a.name for a in arguments if a.name not in given and not a.has_default_value()]
+    lacking = [a.name for a in arguments if a.name not in {*given, *WAITING} and not a.has_default_value()]
     assert not lacking, f"{schema.name} needs {lacking}"
     args = {a.name: given.get(a.name, a.default_value) for a in arguments}
     metas = {name: tensor(value) if isinstance(value, tuple) and _is_shape(value, name, arguments) else value
@@ -132,9 +136,14 @@ def _is_shape(value, name, arguments):
     return str(argument.type) in {"Tensor", "Optional[Tensor]"} and not isinstance(value, TensorMeta)
 
 
-def _could_be_shape(value):
-    """Without a schema: sizes are positive, recipes and windows are not."""
-    return isinstance(value, tuple) and all(isinstance(size, int) and size > 0 for size in value)
+LISTS = ("normalized_shape", "output_mask", "recipe", "swizzle", "window", "split_sizes")
+"""What is in the names of arguments that are lists of numbers and no tensors."""
+
+
+def _could_be_shape(name, value):
+    """Without a schema the name says whether numbers are a tensor's sizes."""
+    whole = isinstance(value, tuple) and all(isinstance(size, int) for size in value)
+    return whole and not any(word in name for word in LISTS)
 
 
 def tensor(shape, dtype="float32"):

@@ -7,6 +7,7 @@ from formulas.calls import call, calls, cost, handmade, inside, live, record, te
 from formulas.naive import Tally
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from releases import since
 
 size = st.integers(1, 4)
 few = settings(max_examples=25)
@@ -217,6 +218,7 @@ def test_equal_groups_are_a_batch():
     assert cost(made).macs == 3 * 4 * 5 * 6
 
 
+@since((2, 9), "grouped product on a CPU")
 def test_a_real_grouped_mm_binds_the_same_names():
     x, weight = torch.randn(6, 16, dtype=torch.bfloat16), torch.randn(2, 16, 8, dtype=torch.bfloat16)
     ends = torch.tensor([2, 6], dtype=torch.int32)

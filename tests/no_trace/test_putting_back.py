@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from releases import since
 from torch import distributed, nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
@@ -26,6 +27,7 @@ def shards(model, optimizer):
     return values, [(tensor._version, tensor.to_local()._version) for tensor in held]
 
 
+@since((2, 7), "FSDP2 on a CPU")
 @pytest.mark.parametrize("measure", [flopsight.count, flopsight.profile])
 def test_parameters_that_are_shards_keep_values_and_versions_when_an_optimizer_steps(mesh, measure):
     model = nn.Sequential(nn.Linear(8, 16), nn.Linear(16, 4))

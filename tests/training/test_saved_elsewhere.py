@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from releases import since
 from torch import distributed, nn
 from torch.autograd.graph import save_on_cpu, saved_tensors_hooks
 from torch.distributed.device_mesh import init_device_mesh
@@ -87,6 +88,7 @@ def test_hooks_are_as_they_were_afterwards():
     assert saved_tensors_hooks.__enter__.__module__ == "torch.autograd.graph"
 
 
+@since((2, 7), "FSDP2 on a CPU")
 def test_weights_that_are_gathered_for_a_forward_are_no_activations():
     distributed.init_process_group("gloo", store=distributed.HashStore(), rank=0, world_size=1)
     try:

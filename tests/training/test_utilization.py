@@ -3,7 +3,7 @@
 import pytest
 import torch
 from torch import nn
-from torch.utils.checkpoint import checkpoint
+from torch.utils.checkpoint import checkpoint, set_checkpoint_early_stop
 
 import flopsight
 
@@ -21,7 +21,8 @@ class Model(nn.Module):
     def forward(self, input_ids):
         hidden = self.words(input_ids)
         if self.checkpointed:
-            hidden = checkpoint(self.inner, hidden, use_reentrant=False, early_stop=False)
+            with set_checkpoint_early_stop(False):
+                hidden = checkpoint(self.inner, hidden, use_reentrant=False)
         else:
             hidden = self.inner(hidden)
         return self.head(hidden)

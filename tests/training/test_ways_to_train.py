@@ -5,6 +5,7 @@ import copy
 import pytest
 import torch
 import torch.nn.functional as F
+from releases import since
 from torch import nn
 
 import flopsight
@@ -227,6 +228,7 @@ def test_every_optimizer_works_on_the_parameters_of_their_modules(kind):
     assert r.profile.optimizer.flops > 0
 
 
+@since((2, 9), "Muon")
 def test_an_optimizer_that_multiplies_views_of_its_momentum_works_in_the_modules_of_the_parameters():
     """Muon orthogonalises the momentum of each matrix: products of transposed views, five rounds of them."""
     model = nn.Sequential(nn.Linear(WIDE, 2 * WIDE, bias=False), nn.Tanh(), nn.Linear(2 * WIDE, WIDE, bias=False))

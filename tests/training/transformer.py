@@ -6,7 +6,7 @@ from functools import partial
 import torch
 import torch.nn.functional as F
 from torch import nn
-from torch.utils.checkpoint import checkpoint, create_selective_checkpoint_contexts
+from torch.utils.checkpoint import checkpoint, create_selective_checkpoint_contexts, set_checkpoint_early_stop
 
 BATCH, SEQ, WIDTH, HEADS, LAYERS, CLASSES = 2, 32, 64, 4, 3, 10
 TOKENS = BATCH * SEQ
@@ -30,10 +30,9 @@ class How:
             return block(x)
         if self.name == "reentrant":
             return checkpoint(block, x, use_reentrant=True)
-        if self.name == "non-reentrant":
-            return checkpoint(block, x, use_reentrant=False, early_stop=False)
-        contexts = partial(create_selective_checkpoint_contexts, KEPT)
-        return checkpoint(block, x, use_reentrant=False, early_stop=False, context_fn=contexts)
+        selective = {"context_fn": partial(create_selective_checkpoint_contexts, KEPT)}
+        with set_checkpoint_early_stop(False):
+            return checkpoint(block, x, use_reentrant=False, **(selective if self.name == "selective" else {}))
 
 
 CHECKPOINTS = ("reentrant", "non-reentrant", "selective")

@@ -26,7 +26,7 @@ class Examination:
     python: str
     device: str
     standing: str
-    """tested, unproven (newer than every release we know), too old or missing."""
+    """tested, unproven (newer than every release we know), too old, broken or missing."""
     checks: tuple[Checked, ...]
 
     @property

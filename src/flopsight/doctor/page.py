@@ -8,6 +8,7 @@ STANDINGS = {
     "tested": "this release is tested",
     "unproven": "newer than every release that was tested: unproven, the checks below say what works",
     "too old": "too old",
+    "broken": "cannot be imported",
     "missing": "not installed",
 }
 

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from importlib import import_module
 from typing import Any
 
-from ..capture.hooks.private_names import PRIVATE_NAMES
+from ..capture.hooks.private_names import PRIVATE_NAMES, SINCE
+from ..capture.hooks.release import TORCH
 from .finding import Checked
 
 GROUP = "private torch APIs"
@@ -14,11 +15,12 @@ GROUP = "private torch APIs"
 
 def private_apis() -> Iterator[Checked]:
     """One check for each name that this torch lacks, or one for all of them."""
-    missing = [name for name in PRIVATE_NAMES if find(name) is None]
+    needed = [name for name in PRIVATE_NAMES if SINCE.get(name, TORCH) <= TORCH]
+    missing = [name for name in needed if find(name) is None]
     for name in missing:
         yield Checked(GROUP, name, False, "this torch does not have it", PRIVATE_NAMES[name])
     if not missing:
-        yield Checked(GROUP, "all", True, f"{len(PRIVATE_NAMES)} of {len(PRIVATE_NAMES)} are there", "")
+        yield Checked(GROUP, "all", True, f"{len(needed)} of {len(needed)} are there", "")
 
 
 def find(name: str) -> Any:

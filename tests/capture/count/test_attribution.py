@@ -9,7 +9,12 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
-from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts
+from torch.utils.checkpoint import (
+    CheckpointPolicy,
+    checkpoint,
+    create_selective_checkpoint_contexts,
+    set_checkpoint_early_stop,
+)
 
 import flopsight
 
@@ -214,10 +219,8 @@ class Checkpointed(nn.Module):
 
 @pytest.mark.parametrize("reentrant", [False, True])
 def test_a_checkpointed_block_is_recomputed_and_its_backward_is_not_changed(reentrant):
-    profile = train(
-        Checkpointed(use_reentrant=reentrant, early_stop=False) if not reentrant else Checkpointed(use_reentrant=True),
-        rows(),
-    )
+    with set_checkpoint_early_stop(False):
+        profile = train(Checkpointed(use_reentrant=reentrant), rows())
 
     each = {"first": 2, "first.a": 1, "first.b": 1, "second": 2, "second.a": 1, "second.b": 1}
     assert macs(profile) == {"": 4 * X} | {path: n * X for path, n in each.items()}
@@ -244,9 +247,10 @@ def test_selective_checkpointing_recomputes_only_what_was_dropped():
 
         def forward(self, x):
             contexts = lambda: create_selective_checkpoint_contexts(keep_products)
-            return checkpoint(self.block, x, use_reentrant=False, context_fn=contexts, early_stop=False)
+            return checkpoint(self.block, x, use_reentrant=False, context_fn=contexts)
 
-    profile = train(Selective(), rows())
+    with set_checkpoint_early_stop(False):
+        profile = train(Selective(), rows())
 
     assert macs(profile, "recompute") == {}
     assert profile["block.1"].recompute.flops == N * D
@@ -263,9 +267,10 @@ def test_a_checkpointed_function_is_recomputed_in_the_module_that_called_it():
             return self.b(F.gelu(self.a(x)) @ self.a.weight)
 
         def forward(self, x):
-            return checkpoint(self.inner, x, use_reentrant=False, early_stop=False)
+            return checkpoint(self.inner, x, use_reentrant=False)
 
-    profile = train(nn.Sequential(Function()), rows())
+    with set_checkpoint_early_stop(False):
+        profile = train(nn.Sequential(Function()), rows())
 
     assert profile["0"].own.macs == profile["0"].own.recompute.macs == X
     assert profile["0"].own.backward.macs == 2 * X

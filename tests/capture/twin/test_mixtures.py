@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from releases import since
 from torch import nn
 
 import flopsight
@@ -72,7 +73,7 @@ class Grouped(nn.Module):
 X = torch.randn(TOKENS, WIDTH)
 
 
-@pytest.mark.parametrize("kind", [Loop, Grouped])
+@pytest.mark.parametrize("kind", [Loop, pytest.param(Grouped, marks=since((2, 9), "grouped product on a CPU"))])
 def test_the_experts_cost_what_the_tokens_cost_however_they_are_chosen(kind):
     profiles = [flopsight.count(kind(), (X,), train=True, on=on) for on in ("real", "meta")]
 

@@ -54,3 +54,6 @@ PRIVATE_NAMES = {
     "torch._subclasses.fake_tensor.FakeTensor": COUNTS,
     "torch.compiler.set_stance": COMPILED,
 }
+
+SINCE = {"torch._C._autograd._top_saved_tensors_default_hooks": (2, 8)}
+"""Names that older releases do not have, and that flopsight does without there."""

@@ -8,7 +8,7 @@ import torch
 
 from ...errors import TorchError
 
-RELEASES = ("2.9.1", "2.10.0", "2.11.0", "2.12.0", "2.13.0", "2.14.1", "2.15.0")
+RELEASES = ("2.6.0", "2.7.1", "2.8.0", "2.9.1", "2.10.0", "2.11.0", "2.12.0", "2.13.0", "2.14.1", "2.15.0")
 """Every release that `make torch-matrix` runs, oldest first; a newer one is unproven until it stands here."""
 
 

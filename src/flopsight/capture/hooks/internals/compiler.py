@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from ..shared import Shared
+from .modes import without_modes
 
 
 def bypasses_call(wrapper: Any) -> bool:
@@ -25,7 +26,8 @@ _compiler_wanted = False
 def _set_stance() -> Callable[[], None] | None:
     if not (_compiler_wanted or compiler_imported()):
         return None
-    stance = torch.compiler.set_stance("force_eager")
+    with without_modes():  # this imports the compiler, which runs ops of its own meanwhile, up to 2.8
+        stance = torch.compiler.set_stance("force_eager")
     return lambda: stance.__exit__(None, None, None)
 
 
