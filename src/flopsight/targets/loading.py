@@ -70,7 +70,9 @@ def build_target(
 
     _check_place(device, dtype)
     if meta:
-        with torch.device("meta"):
+        from ..capture.twin.meta_build import building_on_meta
+
+        with building_on_meta():
             built = blueprint.build()
     else:
         built = build_within_memory(address.text, blueprint.build, device=device, train=train, optimizer=optimizer)

@@ -31,6 +31,9 @@ EMPTY = {aten.empty, aten.empty_like, aten.empty_strided, aten.empty_permuted, a
 WRITES_QUIETLY = {aten.native_batch_norm: (3, 4), aten.cudnn_batch_norm: (3, 4), aten.miopen_batch_norm: (3, 4)}
 """Arguments that an op writes into though its schema does not say so, by position."""
 
+RESHAPING = ("resize", "set_", "squeeze", "transpose", "t_", "swap", "as_strided")
+"""Words in the names of ops that change a tensor's shape in place."""
+
 Layout = tuple[torch.Size, tuple[int, ...], int]
 
 
@@ -140,6 +143,18 @@ def forget(tensors: Any) -> None:
     for tensor in flat(tensors):
         if contents_of(tensor) is not None:
             delattr(tensor.untyped_storage(), ATTRIBUTE)
+
+
+@cache
+def returns_itself(func: Any) -> bool:
+    """Whether an op changes its first argument in place and hands it back unchanged in shape."""
+    schema = internals.schema(func)
+    return (
+        schema.is_mutable
+        and schema.name.endswith("_")
+        and len(schema.returns) == 1
+        and not any(word in schema.name for word in RESHAPING)
+    )
 
 
 def was_written(tensor: Tensor) -> bool:

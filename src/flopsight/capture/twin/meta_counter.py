@@ -160,7 +160,7 @@ class MetaCounter(Counter):
 
     def _remembered(self, func: Any, args: Any, kwargs: Any) -> Any:
         schema = internals.schema(func)
-        if schema.is_mutable and _returns_self(func, args):
+        if known_values.returns_itself(func):
             return args[0]
         if func.is_view or schema.is_mutable:
             return func(*args, **kwargs)
@@ -195,17 +195,6 @@ def _key(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return tuple(map(_key, value))
     return (type(value), value)
-
-
-def _returns_self(func: Any, args: Any) -> bool:
-    """Whether an in-position op hands back its first argument unchanged in shape."""
-    name = internals.schema(func).name
-    return (
-        name.endswith("_")
-        and len(internals.schema(func).returns) == 1
-        and isinstance(args[0], Tensor)
-        and not any(word in name for word in ("resize", "set_", "squeeze", "transpose", "t_", "swap", "as_strided"))
-    )
 
 
 def _described(output: Any, given: set[int]) -> Any:
