@@ -160,7 +160,7 @@ def count_run(run: Run, options: Options = DEFAULTS, *, meta: bool = False) -> P
 
 def _count(run: Run, options: Options, meta: bool) -> Profile:
     if run.device.type == "meta":
-        return _count_here(run, replace(options, target="meta"))
+        return _count_here(_all_on_meta(run), replace(options, target="meta"))
     if run.train and is_engine(run.model):
         return _count_engine(run, options)
     if not meta:
@@ -171,6 +171,16 @@ def _count(run: Run, options: Options, meta: bool) -> Profile:
         why = str(problem)
     result = _count_here(run, options)
     return replace(result, caveats=(*result.caveats, NoTwin(why)))
+
+
+def _all_on_meta(run: Run) -> Run:
+    """A run of a model on meta; one with parameters elsewhere, as `torch.Tensor(3)` makes them, cannot be trained as it is."""
+    if all(parameter.is_meta for parameter in run.model.parameters()):
+        return run
+    try:
+        return twin_of(run)
+    except NoTwinError:
+        return run
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from contextlib import nullcontext
@@ -98,6 +99,7 @@ def profile(
                 time_budget=time_budget,
                 progress=lambda doing: say(f"{target}: {doing}", timed=doing != COUNTING),
             )
+    gc.freeze()  # drawing makes many objects, and collections would look through all of torch each time
     remark_on_inputs(loaded)
     if isinstance(results, Profile):
         view.present(results)

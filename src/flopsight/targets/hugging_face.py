@@ -85,13 +85,18 @@ def model_class(transformers: Any, config: Any, values: Mapping[str, Any]) -> An
             return getattr(transformers, name)
     names = transformers.models.auto.modeling_auto
     two_sided = config.is_encoder_decoder or config.model_type in names.MODEL_FOR_MASKED_LM_MAPPING_NAMES
-    if config.model_type in names.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES and not two_sided:
-        return transformers.AutoModelForCausalLM
-    if config.model_type in names.MODEL_MAPPING_NAMES:
-        return transformers.AutoModel
-    for table in ("AutoModelForImageTextToText", "AutoModelForSpeechSeq2Seq", "AutoModelForCausalLM"):
-        if type(config) in getattr(transformers, table)._model_mapping:
+    tables = ["AutoModel", "AutoModelForImageTextToText", "AutoModelForSpeechSeq2Seq", "AutoModelForTextToWaveform"]
+    tables.insert(len(tables) if two_sided else 0, "AutoModelForCausalLM")
+    for table in tables:
+        mapping = getattr(transformers, table)._model_mapping
+        if type(config) in mapping and _is_made_from(mapping[type(config)], config):
             return getattr(transformers, table)
     raise InputError(
         f"transformers has a configuration of {config.model_type}, but no model that is made from it alone."
     )
+
+
+def _is_made_from(kind: Any, config: Any) -> bool:
+    """Whether a class takes this configuration; the decoder of MusicGen is registered for that of the whole."""
+    kinds = kind if isinstance(kind, tuple) else (kind,)
+    return all(isinstance(config, one.config_class or object) for one in kinds)

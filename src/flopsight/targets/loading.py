@@ -47,12 +47,15 @@ def load_target(
     sizes: Sizes | None = None,
 ) -> Target:
     """The model that a target names, on its device and in its dtype, with inputs that fit its forward."""
+    from ..capture.hooks.garbage import rarer_collections
+
     address = find_target(text) if isinstance(text, str) else text
-    blueprint = make_blueprint(address)
-    target, brought = build_target(
-        address, blueprint, device=device, dtype=dtype, meta=meta, train=train, optimizer=optimizer
-    )
-    return call_with(target, brought, blueprint, specs, sizes or Sizes())
+    with rarer_collections():  # importing torch and transformers makes a million objects, and none of them is garbage
+        blueprint = make_blueprint(address)
+        target, brought = build_target(
+            address, blueprint, device=device, dtype=dtype, meta=meta, train=train, optimizer=optimizer
+        )
+        return call_with(target, brought, blueprint, specs, sizes or Sizes())
 
 
 def build_target(
@@ -70,10 +73,7 @@ def build_target(
 
     _check_place(device, dtype)
     if meta:
-        from ..capture.twin.meta_build import building_on_meta
-
-        with building_on_meta():
-            built = blueprint.build()
+        built = _built_on_meta(blueprint)
     else:
         built = build_within_memory(address.text, blueprint.build, device=device, train=train, optimizer=optimizer)
     model, brought = built if isinstance(built, tuple) else (built, Call())
@@ -81,6 +81,15 @@ def build_target(
         with users_code(address.text):
             model = model.to(device=device, dtype=getattr(torch, dtype) if dtype else None)
     return Target(address.text, model), brought
+
+
+def _built_on_meta(blueprint: Blueprint) -> Any:
+    from ..capture.twin.meta_build import building_on_meta, settle_on_meta
+
+    with building_on_meta():
+        built = blueprint.build()
+    settle_on_meta(built[0] if isinstance(built, tuple) else built)
+    return built
 
 
 def call_with(target: Target, brought: Call, blueprint: Blueprint, specs: Sequence[Spec], sizes: Sizes) -> Target:

@@ -37,7 +37,8 @@ def default_call(model: Any, config: Any, sizes: Sizes) -> Call:
     elif main in MAKERS:
         made |= MAKERS[main](config, batch, sizes)
     if config.is_encoder_decoder and "decoder_input_ids" in takes:
-        made["decoder_input_ids"] = token_ids(config, batch, sizes.seq or few_tokens(config))
+        books = getattr(config.get_text_config(decoder=True), "num_codebooks", 1)  # MusicGen has a row for each
+        made["decoder_input_ids"] = token_ids(config, batch * books, sizes.seq or few_tokens(config))
     remark = ", ".join(f"{name} {units.shape(value.shape)}" for name, value in made.items())
     if made and "pixel_values" in takes and "pixel_values" not in made:
         remark += " (no image)"
@@ -45,14 +46,20 @@ def default_call(model: Any, config: Any, sizes: Sizes) -> Call:
 
 
 def _text(config: Any) -> Any:
-    """The configuration of the part that reads tokens; None where there is none."""
-    text = config.get_text_config()
+    """The configuration of the part that reads tokens, the first where there are two; None where there is none."""
+    text = config.get_text_config(encoder=True) if config.is_encoder_decoder else config.get_text_config()
     return text if isinstance(getattr(text, "vocab_size", None), int) and text.vocab_size > 1 else None
 
 
 def _vision(config: Any) -> Any:
     """The configuration of the part that sees images."""
-    for name in ("vision_config", "backbone_config", "vision_model_config", "image_encoder_config"):
+    for name in (
+        "vision_config",
+        "backbone_config",
+        "vision_model_config",
+        "image_encoder_config",
+        "prompt_encoder_config",
+    ):
         found = getattr(config, name, None)
         if found is not None and (hasattr(found, "image_size") or hasattr(found, "num_patches")):
             return found
@@ -143,8 +150,29 @@ def _sound(config: Any, batch: int, _: Sizes) -> dict[str, Any]:
     bins = getattr(config, "num_mel_bins", None)
     if isinstance(bins, int) and hasattr(config, "max_length"):
         return {"input_values": torch.randn(batch, config.max_length, bins)}
-    channels = getattr(config, "audio_channels", None)
+    is_codec = hasattr(
+        config, "codebook_size"
+    )  # a codec takes channels of sound, a speech encoder takes one without saying so
+    channels = getattr(config, "audio_channels", 1 if is_codec else None)
     return {"input_values": torch.randn(batch, *([channels] if isinstance(channels, int) else []), SAMPLES)}
+
+
+def _series(config: Any, batch: int, _: Sizes) -> dict[str, Any]:
+    """The past of a time series, with its future where the model learns to predict it."""
+    import torch
+
+    channels = getattr(config, "num_input_channels", None)
+    if channels is not None:
+        return {"past_values": torch.randn(batch, config.context_length, channels)}
+    past, future = config.context_length + max(config.lags_sequence), config.prediction_length
+    wide = (config.input_size,) if config.input_size > 1 else ()
+    return {
+        "past_values": torch.randn(batch, past, *wide),
+        "past_time_features": torch.randn(batch, past, config.num_time_features),
+        "past_observed_mask": torch.ones(batch, past, *wide),
+        "future_values": torch.randn(batch, future, *wide),
+        "future_time_features": torch.randn(batch, future, config.num_time_features),
+    }
 
 
 MAKERS: Mapping[str, Callable[[Any, int, Sizes], dict[str, Any]]] = {
@@ -153,5 +181,6 @@ MAKERS: Mapping[str, Callable[[Any, int, Sizes], dict[str, Any]]] = {
     "pixel_values_videos": lambda c, b, s: {"pixel_values_videos": next(iter(_image(c, b, s).values()))},
     "input_features": _spectrogram,
     "input_values": _sound,
+    "past_values": _series,
 }
 """By the name of a model's main input."""

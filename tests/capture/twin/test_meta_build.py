@@ -1,12 +1,13 @@
 """A model that is built on meta keeps the constants that its constructor makes."""
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
 
 import flopsight
 from flopsight.capture.twin.known_values import value_of
-from flopsight.capture.twin.meta_build import building_on_meta
+from flopsight.capture.twin.meta_build import building_on_meta, settle_on_meta
 
 
 class Strided(nn.Module):
@@ -69,3 +70,45 @@ def test_a_tensor_that_is_made_on_the_cpu_on_purpose_stays_there():
         picked = made[made > 1]
 
     assert picked.tolist() == [2]
+
+
+def test_what_a_constructor_makes_on_the_cpu_all_the_same_is_moved_with_its_values():
+    class Scaled(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.scale = nn.Parameter(torch.Tensor(2).fill_(3))  # torch's old constructor knows no default device
+            self.same = self.scale
+            self.register_buffer("table", torch.from_numpy(np.arange(3)))
+
+        def forward(self, x):
+            return x * self.scale * self.same + self.table[0]
+
+    with building_on_meta():
+        model = Scaled()
+    settle_on_meta(model)
+    profile = flopsight.count(model, torch.ones(5, 2, device="meta"), train=True)
+
+    assert model.same is model.scale
+    assert model.scale.is_meta
+    assert value_of(model.table).tolist() == [0, 1, 2]
+    assert profile.flops == 5 * 2 * 3 + 5 * 2  # the default loss sums up the output
+
+
+def test_a_model_with_a_parameter_off_meta_is_trained_on_meta_all_the_same():
+    class Masked(nn.Linear):
+        def __init__(self):
+            super().__init__(4, 4, bias=False)
+            self.mask = nn.Parameter(torch.Tensor(4).fill_(0))
+
+        def forward(self, x):
+            x = super().forward(x)
+            x[torch.tensor([True, False, True], device=x.device)] = self.mask
+            return super().forward(x)
+
+    with torch.device("meta"):
+        model = Masked()
+    profile = flopsight.count(model, torch.ones(3, 4, device="meta"), train=True)
+
+    assert not model.mask.is_meta
+    assert profile.macs == 2 * 3 * 4 * 4
+    assert profile.backward.macs == 3 * 3 * 4 * 4  # both products for the weight, one for the rows between

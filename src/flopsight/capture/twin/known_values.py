@@ -234,7 +234,7 @@ def _made_by(call: DeferredOp, position: int | None) -> Tensor:
 def _written(func: Any, args: Any, kwargs: dict[str, Any]) -> Iterator[Tensor]:
     for position, name in _written_arguments(func):
         value = args[position] if position < len(args) else kwargs.get(name)
-        yield from (tensor for tensor in flat(value) if tensor.layout is torch.strided)
+        yield from (tensor for tensor in flat(value) if tensor.is_meta and tensor.layout is torch.strided)
 
 
 @cache

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
+from torch import nn
 from torch.overrides import TorchFunctionMode
 
 from ..hooks import internals
@@ -25,6 +26,20 @@ def building_on_meta() -> Iterator[None]:
     """Make tensors on meta inside this block, and remember what they would hold."""
     with rarer_collections(), torch.device("meta"), _Constants(), _Values():  # type: ignore[no-untyped-call]
         yield
+
+
+def settle_on_meta(model: nn.Module) -> None:
+    """Move to meta what a constructor made on the CPU all the same, as `torch.Tensor(3)` and `torch.normal` do."""
+    left = [
+        (module, name, tensor)
+        for module in model.modules()
+        for named in (module.named_parameters, module.named_buffers)
+        for name, tensor in named(recurse=False, remove_duplicate=False)
+        if not tensor.is_meta
+    ]
+    twins = on_meta([tensor for _, _, tensor in left])
+    for (module, name, _), twin in zip(left, twins, strict=True):
+        setattr(module, name, twin)
 
 
 class _Constants(TorchFunctionMode):
