@@ -62,7 +62,7 @@ NO_CONTEXT_PARALLEL = (
 ENGINE_ON_TWIN = Note(
     "A step of a DeepSpeed engine cannot be undone, so its model was counted on a copy without data: memory is that of the "
     "whole model, and what ranks exchange is not seen. To see it, record a step of the loop: "
-    "with flopsight.recording(engine.module)."
+    "with flopsight.recording(engine)."
 )
 
 
@@ -235,7 +235,13 @@ def _count_here(run: Run, options: Options) -> Profile:
 
 def _count_engine(run: Run, options: Options) -> Profile:
     """A DeepSpeed engine's step cannot be undone, so its model is counted on a twin, in the rows that it has."""
-    recording = count_on_twin(unsharded_run(run), replace(options, memory=True, target=run.device.type)).recording
+    try:
+        recording = count_on_twin(unsharded_run(run), replace(options, memory=True, target=run.device.type)).recording
+    except NoTwinError as problem:
+        raise InputError(
+            f"A step of a DeepSpeed engine cannot be undone, and its model has no copy without data ({problem}): "
+            f"record a step of the loop, with flopsight.recording(engine)."
+        ) from problem
     inside = replace(run, model=inside_of(run.model))
     result = build_profile(recording.tape, Sites(inside.model), replace(options, run=inside))
     world = in_its_world(result, recording.tape, Sites(run.model)).world

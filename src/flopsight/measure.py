@@ -153,6 +153,12 @@ def recording(model: nn.Module | None = None) -> Recording:
     return Recording(model)
 
 
+ENGINE_NOT_TIMED = Note(
+    "A step of a DeepSpeed engine cannot be undone, so none was timed: for times, profile steps of the loop, with "
+    "flopsight.step_profiler or `flopsight run`."
+)
+
+
 def profile_run(
     run: Run,
     *,
@@ -172,8 +178,10 @@ def profile_run(
     progress = progress or forget
     progress(COUNTING)
     result = count_run(run, Options(memory=memory, ignored=ignored))
-    if not latency or run.device.type == "meta" or (run.train and is_engine(run.model)):
+    if not latency or run.device.type == "meta":
         return result
+    if run.train and is_engine(run.model):
+        return replace(result, caveats=(*result.caveats, ENGINE_NOT_TIMED))
     with kept(run):
         try:
             # The counted run has warmed the model up; a compiled one it ran as plain Python.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 import torch
@@ -12,6 +12,7 @@ from .capture.model.run import Run
 from .capture.model.sites import Sites
 from .capture.model.tensors import with_tensors
 from .capture.twin.meta_copy import NoTwinError
+from .comm import CommRow
 from .distributed.shards import unsharded, whole_tensor
 from .distributed.topology import rank_and_size, with_pipeline, world_of
 from .records import FORWARD
@@ -47,10 +48,7 @@ def with_whole(profile: Profile, run: Run, count: Callable[[Run, str], Profile])
     except Exception as problem:
         return _without_whole(profile, _why(problem))
     if found.comm:
-        ops = ", ".join(sorted({row.op for row in found.comm}))
-        return replace(
-            profile, part=f"the model exchanges tensors in its own code ({ops}), so its shards are hand-made"
-        )
+        return _hand_made(profile, found.comm)
     figures = figures_of(found)
     return replace(profile, unsharded=figures if profile.peak_bytes is not None else replace(figures, peak_bytes=None))
 
@@ -93,6 +91,10 @@ def _of_a_part(profile: Profile) -> Profile:
     wrapped = world.sharded or world.data_parallel > 1
     if profile.part or wrapped or not rows:
         return profile
+    return _hand_made(profile, rows)
+
+
+def _hand_made(profile: Profile, rows: Iterable[CommRow]) -> Profile:
     ops = ", ".join(sorted({row.op for row in rows}))
     return replace(profile, part=f"the model exchanges tensors in its own code ({ops}), so its shards are hand-made")
 
@@ -114,6 +116,9 @@ def _without_whole(profile: Profile, why: str) -> Profile:
     """Ranks that differ in their batches alone do the same work as the whole; ranks that share tensors do not."""
     if profile.world.model_parallel == 1:
         return profile
+    rows = [row for row in profile.comm if row.phase == FORWARD]
+    if rows and not profile.world.mesh:  # ranks that share tensors without a mesh, as DeepSpeed's `mpu` says
+        return _hand_made(profile, rows)
     return replace(profile, part=f"the model without its shards cannot be counted: {why}")
 
 

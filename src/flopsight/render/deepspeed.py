@@ -139,8 +139,9 @@ def _size(profile: Profile) -> list[str]:
         fact("fwd flops per GPU", units.deepspeed_flops(profile.flops)),
         fact(flops_label, units.deepspeed_flops(flops)),
     ]
-    if profile.part:  # one stage or some experts: the older profilers' product would be a guess
-        del lines[4], lines[1]
+    world = profile.world
+    if profile.part and (ways == 1 or world.pipeline > 1 or world.expert > 1):
+        del lines[4], lines[1]  # one stage or some experts: the older profilers' product would be a guess
     return lines
 
 

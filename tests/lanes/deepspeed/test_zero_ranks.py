@@ -41,6 +41,13 @@ def test_gradients_are_reduced_in_backward_and_weights_gathered_where_they_are_n
         assert rows == gradients | ({("all_gather", weights): 4_096} if weights else {})
 
 
+def test_a_step_that_cannot_be_undone_is_not_timed_and_says_so(ranks):
+    for found in ranks:
+        profile = found[1]["counted"]
+        assert profile.timing.step is None
+        assert any("cannot be undone, so none was timed" in str(caveat) for caveat in profile.caveats)
+
+
 def test_the_summary_of_an_engine_says_the_world_and_the_whole(ranks):
     text = ranks[0][3]["text"]
 

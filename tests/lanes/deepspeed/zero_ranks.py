@@ -37,10 +37,10 @@ def seen(stage):
     for _ in range(2):
         trained.backward(trained(x).sum())
         trained.step()
-    with flopsight.recording(trained.module) as recorded:
+    with flopsight.recording(trained) as recorded:
         trained.backward(trained(x).sum())
         trained.step()
-    counted = flopsight.count(trained, (x,), train=True)
+    counted = flopsight.profile(trained, (x,), train=True)
     return {"recorded": recorded.profile, "counted": counted, "text": counted.render("deepspeed")}
 
 
