@@ -53,6 +53,50 @@ def test_attention_inside_a_module_has_a_row_of_its_own():
     assert "scaled_dot_product_flash_attention" in render(p, "bound", width=200)
 
 
+def test_attention_is_named_by_its_forward_also_where_its_backward_is_larger():
+    back = replace(FLASH, op=f"{FLASH.op}_backward", phase="backward", cost=Cost(macs=3 * 10**9, bytes=10**5))
+    p = replace(attending(), root=rooted(module("", "Model", module("a", "Attention", ops=(back, FLASH, SMALL)))))
+    (row,) = (row for row in bound_rows(p.root, p, DEVICE) if row.attention)
+
+    assert row.row.kind == "scaled_dot_product_flash_attention"
+    assert row.limit == pytest.approx(0.002 + 0.006)
+
+
+def test_the_optimizers_step_has_a_row_and_is_no_part_of_the_modules():
+    update = OpRow("aten.mul_", "optimizer", 1, Cost(bytes=10**8), dtype="bfloat16", seconds=0.02)
+    layer = module("a", "Add", ops=(SMALL, update), moved=10**5, optimizer=Cost(bytes=10**8), latency=0.001)
+    timing = Timing(forward=Stat((0.001,)), optimizer=Stat((0.025,)), busy=0.001, idle=0.0)
+    p = replace(attending(), root=rooted(module("", "Model", layer, latency=0.001)), timing=timing)
+    root, *_, step = bound_rows(p.root, p, DEVICE)
+
+    assert (step.row.kind, step.seconds, step.limit) == ("the optimizer's step", 0.025, pytest.approx(0.010))
+    assert root.limit == pytest.approx(1e-5)
+    assert p.limit() == pytest.approx(root.limit + step.limit)
+    # without times its own are those of its ops
+    assert bound_rows(p.root, replace(p, timing=Timing()), DEVICE)[-1].seconds == 0.02
+
+
+def test_a_row_that_is_faster_than_its_limit_says_why_that_can_be():
+    def text(latency):
+        add = module("a", "Add", ops=(replace(SMALL, cost=Cost(bytes=10**8)),), moved=10**8, latency=latency)
+        return render(replace(attending(), root=rooted(module("", "Model", add, latency=latency))), "bound", width=200)
+
+    assert "200.0%!" in text(0.005)  # 10 ms at the limit
+    assert "!: faster than its limit" in text(0.005)
+    assert "!" not in text(0.020)
+
+
+def test_a_list_of_modules_has_the_fused_limit_of_its_parts():
+    # each layer moves 10^6 bytes unfused and 2 * 4 * 10^4 with its ends alone: 8 us
+    layers = [module(str(i), "Act", ops=(replace(SMALL, cost=Cost(bytes=10**6)),), moved=10**6, takes=(10**4,), gives=(10**4,))
+              for i in range(3)]  # fmt: skip
+    p = replace(attending(), root=rooted(module("", "Model", module("layers", "ModuleList", *layers, calls=0))))
+    rows = {row.row.path: row for row in bound_rows(p.root, p, DEVICE)}
+
+    assert rows["layers.0"].fused == pytest.approx(8e-6)
+    assert rows["layers"].fused == pytest.approx(3 * 8e-6)
+
+
 def test_a_module_whose_data_fits_the_cache_is_marked():
     alone = replace(
         attending(), root=rooted(module("", "Model", module("add", "Add", ops=(SMALL,), moved=10**5, latency=1e-6)))

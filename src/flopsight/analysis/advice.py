@@ -31,7 +31,7 @@ def _lines(place: int, finding: Finding) -> list[str]:
         f"{place}. {finding.what} ({finding.name})",
         f"   where     {finding.place}",
         f"   evidence  {finding.evidence}",
-        f"   to win    {finding.win}",
+        f"   {'missing' if finding.blocks else 'to win':<9} {finding.win}",
         f"   next      {finding.next_move}",
         "",
     ]

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from ..ceilings import Ceilings
 from ..costs import OpRow
 from ..hardware.op_families import ATTENTION, family
-from ..records import BACKWARD, FORWARD, OUTSIDE, RECOMPUTE
+from ..records import BACKWARD, FORWARD, OPTIMIZER, OUTSIDE, RECOMPUTE
 from ..tree import Node, Profile
 from .merging import known_sum
-from .roofline import LAUNCH, bound_by, fits_cache, fused_limit, roof_of, row_roof, waits_for_host
+from .roofline import COMPUTE, LAUNCH, MEMORY, binding, fits_cache, fused_limit, roof_of, row_roof, waits_for_host
 from .tables import TableRow, tree_rows, with_depths
 
 TIMED = (FORWARD, BACKWARD, RECOMPUTE)
-"""Phases whose time is known by module; an optimizer's step is timed as a whole."""
+"""Phases whose time is known by module; an optimizer's step is timed as a whole and has a row of its own."""
+ABOVE = 1.05
+"""Limit over time from which on a row is faster than its limit allows."""
 
 
 @dataclass(frozen=True)
 class BoundRow:
-    """One module, or the attention inside one, against its limit; the optimizer's work is not in it."""
+    """One module, the attention inside one, or the optimizer's step, against its limit."""
 
     row: TableRow
     seconds: float | None
@@ -42,6 +45,11 @@ class BoundRow:
         return self.limit / self.seconds if self.limit is not None and self.seconds else None
 
     @property
+    def too_fast(self) -> bool:
+        """Whether the time is shorter than the limit, by more than times vary."""
+        return self.share is not None and self.share > ABOVE
+
+    @property
     def win(self) -> float | None:
         """Seconds above the limit."""
         if self.limit is None or self.seconds is None:
@@ -52,11 +60,19 @@ class BoundRow:
 def bound_rows(root: Node, profile: Profile, ceilings: Ceilings, *, timed: bool = True) -> list[BoundRow]:
     """Every node of a view in the order of the model; `timed`: with the times of the profile's own device."""
     found: list[BoundRow] = []
-    for (node, _, _), row in zip(with_depths(root), tree_rows(root), strict=True):
+    rows = tree_rows(root)
+    for (node, _, _), row in zip(with_depths(root), rows, strict=True):
         if node.path == OUTSIDE and not node.ops and not node.own.total.bytes:
             continue
         found.append(_module(node, row, profile, ceilings, timed=timed))
-        found += _attention(node, row, profile, ceilings, timed=timed)
+        ops = [op for op in node.ops if op.phase in TIMED and family(op) == ATTENTION]
+        if ops and (node.children or len(ops) < len(node.ops)):
+            found.append(_ops(ops, _below(row, _name(ops)), profile, ceilings, timed=timed, attention=True))
+    updates = [op for node in root.walk() for op in node.ops if op.phase == OPTIMIZER]
+    if updates:
+        step = _ops(updates, _below(rows[0], "the optimizer's step"), profile, ceilings, timed=timed)
+        whole = profile.timing.optimizer
+        found.append(replace(step, seconds=whole.median if timed and whole else step.seconds))
     return found
 
 
@@ -64,50 +80,44 @@ def _module(node: Node, row: TableRow, profile: Profile, ceilings: Ceilings, *, 
     dtype = profile.environment.dtype
     roof = roof_of(node, ceilings, dtype=dtype, phases=TIMED)
     seconds = known_sum((node.latency, node.backward_latency)) if timed else None
-    bound = bound_by(node, ceilings, dtype=dtype)
+    bound = binding(roof, node, ceilings) if roof else None
     if timed and bound and waits_for_host(node, profile):
         bound = LAUNCH
+    flops, moved = (sum(getattr(getattr(node.total, phase), what) for phase in TIMED) for what in ("flops", "bytes"))
     return BoundRow(
         row,
         seconds,
         roof.limit if roof else None,
-        fused_limit(node, ceilings, dtype=dtype),
+        fused_limit(node, ceilings, dtype=dtype, phases=TIMED),
         bound,
-        node.intensity,
-        sum(getattr(node.total, phase).flops for phase in TIMED) / seconds if seconds else None,
+        flops / moved if moved else None,
+        flops / seconds if seconds else None,
         cached=fits_cache(node, ceilings),
     )
 
 
-def _attention(node: Node, row: TableRow, profile: Profile, ceilings: Ceilings, *, timed: bool) -> list[BoundRow]:
-    """A row of its own for attention that runs in a module which does other work too."""
-    ops = [op for op in node.ops if op.phase in TIMED and family(op) == ATTENTION]
-    if not ops or not (node.children or len(ops) < len(node.ops)):
-        return []
+def _ops(
+    ops: Sequence[OpRow], row: TableRow, profile: Profile, ceilings: Ceilings, *, timed: bool, attention: bool = False
+) -> BoundRow:
+    """Some ops as a row of their own."""
     roofs = [row_roof(op, ceilings, profile.environment.dtype) for op in ops]
     known = [roof for roof in roofs if roof is not None]
     limit = sum(roof.limit for roof in known) if len(known) == len(roofs) else None
     seconds = known_sum(op.seconds for op in ops) if timed else None
     flops, moved = sum(op.cost.flops for op in ops), sum(op.cost.bytes for op in ops)
-    by_compute = sum(roof.at_peak for roof in known) * 2 >= (limit or 0.0)
-    below = TableRow(**{**{name: getattr(row, name) for name in row.__dataclass_fields__}, **_labels(row, ops)})
-    bound = None if limit is None else "compute" if by_compute else "memory"
-    intensity = flops / moved if moved else None
-    return [
-        BoundRow(below, seconds, limit, limit, bound, intensity, flops / seconds if seconds else None, attention=True)
-    ]
+    by_compute = 2 * sum(roof.at_peak for roof in known) >= (limit or 0.0)
+    bound = None if not limit else COMPUTE if by_compute else MEMORY
+    intensity, rate = flops / moved if moved else None, flops / seconds if seconds else None
+    cached = all(op.cost.bytes <= max(1, op.calls) * (ceilings.cache or 0) for op in ops)
+    return BoundRow(row, seconds, limit, limit, bound, intensity, rate, cached=cached, attention=attention)
 
 
-def _labels(row: TableRow, ops: list[OpRow]) -> dict[str, object]:
-    """How the row of an op is called: by the op, one step below its module."""
-    name = ops[0].op.rpartition(".")[2].strip("_")
-    return {
-        "name": "",
-        "kind": name,
-        "depth": row.depth + 1,
-        "calls": 0,
-        "mark": "",
-        "hidden": 0,
-        "unknown": 0,
-        "first": False,
-    }
+def _below(row: TableRow, name: str) -> TableRow:
+    """The row of some ops, one step below their module."""
+    return replace(row, name="", kind=name, depth=row.depth + 1, calls=0, mark="", hidden=0, unknown=0, first=False)
+
+
+def _name(ops: Sequence[OpRow]) -> str:
+    """How attention is called: by its op in forward."""
+    op = next((op for op in ops if op.phase == FORWARD), ops[0]).op
+    return op.rpartition(".")[2].strip("_").removesuffix("_backward")

@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from ..records import OPTIMIZER
 from ..tree import Node, OpRow
 
 OpTimes = Mapping[tuple[str, str, tuple[str, ...]], float]
@@ -20,20 +21,36 @@ def with_op_times(root: Node, times: OpTimes) -> Node:
     by_place: defaultdict[tuple[str, str], list[tuple[tuple[str, ...], float]]] = defaultdict(list)
     for (path, phase, names), seconds in times.items():
         by_place[path, phase].append((names, seconds))
+    updates = _update_times(root, times)
     done: dict[int, Node] = {}
     for node in reversed(list(root.walk())):  # children before their parents
         children = tuple([done[id(child)] for child in node.children])
-        done[id(node)] = replace(node, ops=_timed(node, by_place), children=children)
+        done[id(node)] = replace(node, ops=_timed(node, by_place, updates), children=children)
     return done[id(root)]
 
 
-def _timed(node: Node, by_place: Mapping[tuple[str, str], Traced]) -> tuple[OpRow, ...]:
+def _update_times(root: Node, times: OpTimes) -> dict[str, float]:
+    """Seconds per byte of the optimizer's ops: a step runs over lists of parameters, and each has its part of the time."""
+    moved: Counter[str] = Counter()
+    for node in root.walk():
+        for row in node.ops:
+            if row.phase == OPTIMIZER:
+                moved[row.op] += row.cost.bytes
+    spent: defaultdict[str, float] = defaultdict(float)
+    for (_, phase, names), seconds in times.items():
+        op = next((name for name in names if moved[name]), None) if phase == OPTIMIZER else None
+        if op is not None:
+            spent[op] += seconds
+    return {op: seconds / moved[op] for op, seconds in spent.items()}
+
+
+def _timed(node: Node, by_place: Mapping[tuple[str, str], Traced], updates: Mapping[str, float]) -> tuple[OpRow, ...]:
     """Every traced time goes to the outermost op around it that has a row; several rows of one op share it by calls."""
     calls: Counter[tuple[str, str]] = Counter()
     for row in node.ops:
         calls[row.op, row.phase] += row.calls
     seconds: defaultdict[tuple[str, str], float] = defaultdict(float)
-    for phase in {row.phase for row in node.ops}:
+    for phase in {row.phase for row in node.ops} - {OPTIMIZER}:
         nameless = 0.0
         for names, taken in by_place.get((node.path, phase), ()):
             op = next((name for name in names if (name, phase) in calls), None)
@@ -47,6 +64,8 @@ def _timed(node: Node, by_place: Mapping[tuple[str, str], Traced]) -> tuple[OpRo
             seconds[waiting.pop(), phase] = nameless
 
     def of(row: OpRow) -> float | None:
+        if row.phase == OPTIMIZER:
+            return updates[row.op] * row.cost.bytes if row.op in updates else None
         whole = seconds.get((row.op, row.phase))
         return None if whole is None else whole * row.calls / calls[row.op, row.phase]
 

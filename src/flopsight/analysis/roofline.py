@@ -157,9 +157,18 @@ def _link_seconds(node: Node, ceilings: Ceilings, phases: tuple[str, ...]) -> fl
     return sent / ceilings.link if ceilings.link else 0.0
 
 
-def fused_limit(node: Node, ceilings: Ceilings, *, dtype: str = "") -> float | None:
-    """The least seconds if a subtree moved nothing but its inputs, parameters and outputs."""
-    roof = roof_of(node, ceilings, dtype=dtype)
+def fused_limit(node: Node, ceilings: Ceilings, *, dtype: str = "", phases: Iterable[str] = PHASES) -> float | None:
+    """The least seconds if a subtree moved nothing but its inputs, parameters and outputs.
+
+    What is never called itself, a list of modules or what runs outside of all, has no ends: it takes what its parts take.
+    """
+    wanted = tuple(phases)
+    if not node.calls:
+        own = roof_of(node, ceilings, dtype=dtype, phases=wanted, own=True)
+        parts = [fused_limit(child, ceilings, dtype=dtype, phases=wanted) for child in node.children]
+        known = [part for part in parts if part is not None]
+        return None if own is None or len(known) < len(parts) else own.limit + sum(known)
+    roof = roof_of(node, ceilings, dtype=dtype, phases=wanted)
     if roof is None or not ceilings.bandwidth:
         return None
     return min(roof.limit, max(roof.compute, compulsory_bytes(node) / ceilings.bandwidth))

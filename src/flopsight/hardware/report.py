@@ -66,7 +66,8 @@ def measured_lines(found: Found) -> list[str]:
     if kept is None:
         return ["", "Nothing was measured on this machine yet: flopsight device --measure"]
     sheet = datasheet_of(found)
-    page = ["", f"{'measured':<15}{kept.made} UTC, used for limits; the peaks above are for MFU"]
+    above = "; the peaks above are for MFU" if peak_rows(found) else ""
+    page = ["", f"{'measured':<15}{kept.made} UTC, used for limits{above}"]
     for dtype, rate in kept.flops.items():
         peak = sheet.flops.get(dtype) if sheet else None
         page.append(f"{dtype:<15}{_rate(dtype, rate):<18}{_beside(rate, peak)}")

@@ -45,7 +45,7 @@ def _columns(rows: Sequence[BoundRow]) -> list[Column]:
         found.append(Column("time", _cells(rows, lambda row: row.seconds, units.seconds), keep=90, style="magenta"))
     found.append(Column("limit", _cells(rows, lambda row: row.limit, units.seconds), keep=95, style="cyan"))
     if any(row.seconds is not None for row in rows):
-        found.append(Column("of time", _cells(rows, lambda row: row.share, units.percent), keep=85))
+        found.append(Column("of time", tuple(_share(row) for row in rows), keep=85))
         found.append(Column("to win", _cells(rows, lambda row: row.win, units.seconds), keep=80))
     found.append(Column("bound by", tuple(_bound(row) for row in rows), keep=88, right=False))
     found.append(Column("fused limit", _cells(rows, lambda row: row.fused, units.seconds), keep=30))
@@ -61,6 +61,10 @@ def _cells(
     return tuple("" if (value := read(row)) is None else text(value) for row in rows)
 
 
+def _share(row: BoundRow) -> str:
+    return "" if row.share is None else units.percent(row.share) + ("!" if row.too_fast else "")
+
+
 def _bound(row: BoundRow) -> str:
     return (row.bound or "") + ("*" if row.cached and row.bound == "memory" else "")
 
@@ -69,6 +73,10 @@ def _legend(rows: Sequence[BoundRow]) -> tuple[str, ...]:
     lines = ["limit: every op at the peak of its dtype or at full bandwidth, whichever takes longer; unfused bytes"]
     if any(row.fused is not None for row in rows):
         lines.append("fused limit: the module moves its inputs, parameters and outputs alone")
+    if any(row.too_fast for row in rows):
+        lines.append(
+            "!: faster than its limit, so its time varies, a cache held its data, or the ceilings are those of a busier moment"
+        )
     if any(row.cached and row.bound == "memory" for row in rows):
         lines.append("*: its data fits the cache, so it may be faster than this limit")
     return tuple(lines)

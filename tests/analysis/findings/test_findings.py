@@ -78,7 +78,7 @@ def test_an_unknown_device_without_times_has_nothing_to_say():
 
 
 def test_every_look_is_in_the_list_once():
-    assert len(set(LOOKS)) == len(LOOKS) == 18
+    assert len(set(LOOKS)) == len(LOOKS) == 20
 
 
 # fusion
@@ -250,6 +250,7 @@ def test_a_vocabulary_of_50257_is_seven_short_of_a_multiple_of_eight():
     assert found.seconds == pytest.approx(50 * MS - 2 * 64 * 768 * 50257 / TERA)
     assert found.next_move == "pad it to 50,264, or to 50,304, a multiple of 64"
     assert "shapes" not in names(profile(head(50264)))
+    assert "shapes" not in names(profile(head(50257), device="cpu")), "a CPU has no matrix units to feed"
 
 
 def test_rows_of_a_product_may_be_any_number():
@@ -330,6 +331,32 @@ def test_frozen_layers_before_the_first_trained_one_need_no_backward():
     found = only(trained(frozen, tuned), "frozen")
     assert (found.seconds, found.bytes) == (pytest.approx(5 * MS), 4000)
     assert "frozen" not in names(trained(tuned, frozen)), "gradients of what comes before pass through it"
+
+
+def test_a_step_that_does_not_fit_the_memory_comes_before_every_win():
+    act = leaf("act", "GELU", op("aten.gelu", moved=10**8, seconds=15 * MS, kind="pointwise"))
+    parts = {"parameters": 2 * 10**9, "gradients": 5 * 10**8}
+    p = profile(act, leaf("a", "Linear", PRODUCT), peak_bytes=25 * 10**8, at_peak=parts)
+    first = findings(p)[0]
+
+    assert (first.name, first.bytes, first.seconds) == ("memory", 15 * 10**8, 0)
+    assert "2.50 GB (parameters 2.00 GB, gradients 500 MB), the device has 1.00 GB" in first.evidence
+    assert first.next_move.startswith("shard it over 3 devices or more")
+    assert "1.50 GB of memory missing" in str(first)
+    assert "memory" not in names(profile(act, peak_bytes=10**9))
+
+
+def test_an_optimizer_that_runs_op_by_op_moves_more_than_a_fused_one():
+    # 10^6 weights of 4 bytes and 8 * 10^6 bytes of state: read and written once they are 28 * 10^6 bytes, 2.8 ms
+    held = Parameter(1, "weight", 10**6, 4, state_bytes=8 * 10**6)
+    apart = op("aten.mul_", moved=10**8, phase="optimizer", seconds=9 * MS)
+    fused = op("aten._fused_adamw_", moved=28 * 10**6, phase="optimizer", seconds=9 * MS)
+
+    found = only(trained(leaf("a", "Linear", PRODUCT, apart, params=(held,))), "optimizer")
+    assert found.seconds == pytest.approx(9 * MS - 2.8 * MS)
+    assert "moves 100 MB in 9.00 ms" in found.evidence
+    assert "optimizer" not in names(trained(leaf("a", "Linear", PRODUCT, fused, params=(held,))))
+    assert "optimizer" not in names(trained(leaf("a", "Linear", PRODUCT, params=(held,))))
 
 
 def test_recompute_that_memory_has_room_for():

@@ -1,5 +1,7 @@
 """Seconds by op: from events written here, and from a traced run."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import nn
@@ -69,6 +71,18 @@ def test_time_without_a_name_that_was_counted_goes_to_the_only_op_that_has_none(
     assert [row.seconds for row in with_op_times(Node("", "", "Norm", ops=(norm, view)), times).ops] == [2.0, None]
     two = (norm, OpRow("aten.relu", "forward", 1, Cost(bytes=8)))
     assert [row.seconds for row in with_op_times(Node("", "", "Norm", ops=two), times).ops] == [None, None]
+
+
+def test_an_optimizers_op_over_all_parameters_is_shared_by_the_bytes_of_each():
+    update = OpRow("aten.mul_", "optimizer", 1, Cost(bytes=100))
+    small, large = (
+        Node(name, name, "Linear", ops=(replace(update, cost=Cost(bytes=moved)),))
+        for name, moved in (("a", 100), ("b", 300))
+    )
+    times = {("<outside>", "optimizer", ("aten._foreach_mul_", "aten.mul_")): 4.0}
+    timed = with_op_times(Node("", "", "Model", children=(small, large)), times)
+
+    assert [node.ops[0].seconds for node in timed.children] == [1.0, 3.0]
 
 
 def test_a_profile_on_a_cpu_has_the_time_of_every_op_that_took_some():

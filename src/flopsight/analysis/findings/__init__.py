@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from ...job import Job
 from ...tree import Profile
 from .finding import Finding
-from .fusion import chains_that_fuse
+from .fusion import chains_that_fuse, update_in_parts
 from .launch import data_wait, launch_bound
-from .memory import frozen_layers, recompute, unused_modules
+from .memory import frozen_layers, recompute, too_large, unused_modules
 from .precision import wide_norms, wide_products
 from .products import attention_in_parts, channels_first, odd_sizes, small_batch
 from .ranks import collectives, imbalance, redundant_work
@@ -20,6 +20,7 @@ from .waste import padding, repeated_work
 __all__ = ["LOOKS", "Finding", "findings", "job_findings"]
 
 LOOKS: tuple[Callable[[Scene], Iterator[Finding]], ...] = (
+    too_large,
     launch_bound,
     data_wait,
     collectives,
@@ -33,6 +34,7 @@ LOOKS: tuple[Callable[[Scene], Iterator[Finding]], ...] = (
     large_head,
     large_embedding,
     chains_that_fuse,
+    update_in_parts,
     recompute,
     frozen_layers,
     repeated_work,
@@ -43,7 +45,7 @@ LOOKS: tuple[Callable[[Scene], Iterator[Finding]], ...] = (
 
 
 def findings(profile: Profile, device: str | None = None) -> tuple[Finding, ...]:
-    """Everything found, the largest win in time first, then in memory; on a named device by limits alone.
+    """Everything found: what keeps the step from running, then the largest win in time, then in memory; on a named device by limits alone.
 
     The wins are upper bounds, and they overlap: they do not add up.
     """
@@ -61,4 +63,4 @@ def job_findings(job: Job, device: str | None = None) -> tuple[Finding, ...]:
 
 
 def _ranked(found: list[Finding]) -> tuple[Finding, ...]:
-    return tuple(sorted(found, key=lambda finding: (-finding.seconds, -finding.bytes)))
+    return tuple(sorted(found, key=lambda finding: (not finding.blocks, -finding.seconds, -finding.bytes)))

@@ -25,11 +25,15 @@ class Finding:
     share: float = 0.0
     """The same as a share of the step."""
     bytes: int = 0
-    """At most this much memory can be won."""
+    """At most this much memory can be won; of a finding that blocks, how much is missing."""
+    blocks: bool = False
+    """Whether the step cannot run as it is: such findings come first."""
 
     @property
     def win(self) -> str:
         """`at most 3.2 ms (12.5%)`, or the memory."""
+        if self.blocks:
+            return f"{units.size(self.bytes)} of memory"
         won = [f"{units.seconds(self.seconds)} ({units.percent(self.share)}) of a step"] if self.seconds else []
         if self.bytes:
             won.append(f"{units.size(self.bytes)} of memory")
@@ -45,4 +49,5 @@ class Finding:
     def __str__(self) -> str:
         """One sentence with its numbers."""
         where = "" if self.where == ("",) else f" ({self.place})"
-        return f"{self.what}{where}: {self.evidence}; {self.win} to win: {self.next_move}."
+        verdict = "missing" if self.blocks else "to win"
+        return f"{self.what}{where}: {self.evidence}; {self.win} {verdict}: {self.next_move}."

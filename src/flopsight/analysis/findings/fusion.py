@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from ... import units
 from ...costs import OpRow
+from ...records import OPTIMIZER
 from ...tree import Node
 from ..roofline import COLLECTIVES
 from .finding import Finding
@@ -54,6 +55,31 @@ def chains_that_fuse(scene: Scene) -> Iterator[Finding]:
         f"they take {units.seconds(taken)} {scene.basis}, fused into chains {units.seconds(remaining)} "
         f"at {units.si(ceilings.bandwidth, 'B/s')}",
         f"torch.compile(model){_lost_path(scene)}",
+        win,
+        scene.share(win),
+    )
+
+
+def update_in_parts(scene: Scene) -> Iterator[Finding]:
+    """An optimizer's step op by op: fused, it reads weights, gradients and state once and writes weights and state once."""
+    ceilings = scene.ceilings
+    rows = [row for _, row in scene.rows((OPTIMIZER,))]
+    if not rows or ceilings is None or not ceilings.bandwidth or any("_fused_" in row.op for row in rows):
+        return
+    whole = scene.profile.timing.optimizer if scene.measured else None
+    taken = whole.median if whole else sum(map(scene.seconds, rows))
+    updated = [p for p in scene.profile.root.distinct_parameters if p.trainable]
+    least = sum(3 * p.nbytes + 2 * p.state_bytes for p in updated) / ceilings.bandwidth
+    win = taken - least
+    if not scene.worth(win):
+        return
+    yield Finding(
+        "optimizer",
+        "The optimizer's step runs op by op through memory",
+        ("",),
+        f"it moves {units.size(sum(row.cost.bytes for row in rows))} in {units.seconds(taken)} {scene.basis}; weights, gradients and "
+        f"state, each read and written once, need {units.seconds(least)}",
+        "fused=True where the optimizer has it",
         win,
         scene.share(win),
     )

@@ -15,8 +15,30 @@ FULL = 0.7
 """Share of the device's memory from which on saving some is worth a sentence."""
 ROOM = 0.9
 """Share of the device's memory that a step may take."""
+MOST_PARTS = 3
 WORTH = 0.001
 """Share of the model's parameters from which on unused ones are worth a sentence."""
+
+
+def too_large(scene: Scene) -> Iterator[Finding]:
+    """A step that needs more memory than the device has."""
+    profile, memory = scene.profile, scene.ceilings.memory if scene.ceilings else None
+    if not memory or not profile.peak_bytes or profile.peak_bytes <= memory:
+        return
+    parts = sorted(profile.at_peak.items(), key=lambda part: -part[1])[:MOST_PARTS]
+    shown = ", ".join(f"{what} {units.size(size)}" for what, size in parts)
+    moves = [f"shard it over {-(-profile.peak_bytes // memory)} devices or more"]
+    if profile.trained and profile.activation_bytes > FULL * memory:
+        moves.append("checkpoint the blocks whose activations it saves")
+    yield Finding(
+        "memory",
+        "The step does not fit the device's memory",
+        ("",),
+        f"its peak is {units.size(profile.peak_bytes)}{f' ({shown})' if shown else ''}, the device has {units.size(memory)}",
+        ", ".join([*moves, "a smaller batch or a narrower dtype"]),
+        bytes=profile.peak_bytes - memory,
+        blocks=True,
+    )
 
 
 def unused_modules(scene: Scene) -> Iterator[Finding]:
@@ -82,7 +104,7 @@ def frozen_layers(scene: Scene) -> Iterator[Finding]:
 def recompute(scene: Scene) -> Iterator[Finding]:
     """Checkpointing where memory would do without it; or a full memory that checkpointing would relieve."""
     profile, memory = scene.profile, scene.ceilings.memory if scene.ceilings else None
-    if not profile.trained or not profile.peak_bytes or not memory:
+    if not profile.trained or not profile.peak_bytes or not memory or profile.peak_bytes > memory:
         return
     rows = [(node, row) for node, row in scene.rows((RECOMPUTE,))]
     if rows:

@@ -33,7 +33,8 @@ def wide_products(scene: Scene) -> Iterator[Finding]:
         return  # a few small products in a wide dtype, such as those of a rotary embedding, are meant
     win = sum(_win(scene, row) for _, row in rows)
     now = sum(scene.seconds(row) for _, row in rows)
-    allowed = "" if "tf32" in profile.peak_flops or "tf32" not in _names(scene) else ", or let products use TF32"
+    tf32 = ceilings.flops.get("float32/cudnn", 0.0)  # convolutions may use it by default, products may not
+    allowed = ", or let products use TF32" if slow < tf32 / MUCH_FASTER else ""
     largest = sorted(products, key=lambda place: -scene.seconds(place[1]))
     yield Finding(
         "precision",
@@ -65,11 +66,6 @@ def _mean_peak(scene: Scene, rows: list[OpRow]) -> float | None:
     peaks = [(scene.ceilings.peak(row.dtype or scene.profile.environment.dtype, row.op), row.cost.macs) for row in rows]
     taken = sum(macs / peak for peak, macs in peaks if peak)
     return sum(macs for peak, macs in peaks if peak) / taken if taken else None
-
-
-def _names(scene: Scene) -> tuple[str, ...]:
-    """Whether the device has TF32: it shows in cuDNN's own rate."""
-    return ("tf32",) if scene.ceilings and "float32/cudnn" in scene.ceilings.flops else ()
 
 
 def wide_norms(scene: Scene) -> Iterator[Finding]:

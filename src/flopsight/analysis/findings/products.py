@@ -18,13 +18,14 @@ ALIGNED = {"bfloat16": 8, "float16": 8, "float32": 4, "int8": 16, "float8_e4m3fn
 """Elements in 16 bytes: matrix units load rows in such pieces."""
 EFFICIENT = 0.8
 """Share of the limit from which on a product has no more to win by its shape."""
+WITHOUT_MATRIX_UNITS = ("", "cpu", "mps")
 PLAIN_PRODUCTS = ("aten.mm", "aten.addmm", "aten.bmm", "aten.baddbmm", "aten.linear")
 BATCHED = ("aten.bmm", "aten.baddbmm", "aten.matmul")
 
 
 def odd_sizes(scene: Scene) -> Iterator[Finding]:
     """Products whose inner or output size is no multiple of what matrix units load at once."""
-    if scene.launch_bound or not scene.measured:
+    if scene.launch_bound or not scene.measured or scene.profile.environment.device in WITHOUT_MATRIX_UNITS:
         return
     found: list[tuple[float, Node, OpRow, int]] = []
     for node, row in scene.rows(MODEL):
@@ -66,8 +67,7 @@ IMAGE_OPS = ("batch_norm", "pool2d")
 
 def channels_first(scene: Scene) -> Iterator[Finding]:
     """Convolutions over images whose channels come first: matrix units take them last, so every one is turned."""
-    device = scene.profile.environment.device
-    if scene.launch_bound or not scene.measured or device in ("", "cpu", "mps"):
+    if scene.launch_bound or not scene.measured or scene.profile.environment.device in WITHOUT_MATRIX_UNITS:
         return
     timed = [(node, row) for node, row in scene.rows(MODEL) if row.seconds is not None]
     rows = [(node, row) for node, row in timed if row.layout == "channels_first"]

@@ -8,7 +8,7 @@ from functools import cached_property
 
 from ...ceilings import Ceilings
 from ...costs import OpRow
-from ...records import BACKWARD, FORWARD, PHASES, RECOMPUTE
+from ...records import BACKWARD, FORWARD, OPTIMIZER, PHASES, RECOMPUTE
 from ...tree import Node, Profile
 from ..roofline import ceilings_for, device_seconds, profile_limit, row_roof, waits_for_host
 from ..utilization import step_seconds
@@ -78,15 +78,25 @@ class Scene:
     def seconds(self, row: OpRow) -> float:
         """Measured seconds of an op row in one step, else its limit."""
         if self.measured and row.seconds is not None:
-            return row.seconds * self._pace
+            return row.seconds * self._paces.get(row.phase, 1.0)
         return self.limit(row)
 
     @cached_property
-    def _pace(self) -> float:
-        """What a traced time counts: on a CPU tracing slows small ops, and all together take no longer than the step."""
-        traced = sum(row.seconds or 0.0 for _, row in self._placed)
-        on_cpu = self.profile.environment.device in ("", "cpu")
-        return self.step / traced if on_cpu and self.step and traced > self.step else 1.0
+    def _paces(self) -> dict[str, float]:
+        """What a traced time counts by phase: on a CPU tracing slows small ops, and those of a phase take no longer than it does."""
+        if self.profile.environment.device not in ("", "cpu"):
+            return {}
+        timing = self.profile.timing
+        found: dict[str, float] = {}
+        for phases, stat in (
+            ((FORWARD,), timing.forward),
+            ((BACKWARD, RECOMPUTE), timing.backward),
+            ((OPTIMIZER,), timing.optimizer),
+        ):
+            traced = sum(row.seconds or 0.0 for _, row in self.rows(phases))
+            if stat is not None and traced > stat.median:
+                found |= dict.fromkeys(phases, stat.median / traced)
+        return found
 
     def worth(self, seconds: float) -> bool:
         """Whether a win is large enough to be spoken of."""
