@@ -3,7 +3,7 @@ import { clear, el } from "./dom";
 import { copyMenu } from "./export";
 import type { Store } from "./state";
 import type { Grid } from "./types";
-import { say } from "./units";
+import { growth, say } from "./units";
 
 const FIRST_ROWS = 300;
 
@@ -16,9 +16,15 @@ export function gridView(grid: Grid, store: Store | null): HTMLElement {
   const order = grid.rows.map((_, i) => i);
   const text = (value: string | number | null, i: number) => {
     const unit = grid.columns[i]!.unit;
-    return typeof value === "string" ? value : unit === "text" ? String(value ?? "") : say(value, unit);
+    if (typeof value === "string" || unit === "text" || unit === "number") return String(value ?? "");
+    if (unit === "growth") return value === null ? "new" : growth(value);
+    return say(value, unit);
   };
-  const largest = grid.columns.map((_, i) => Math.max(0, ...grid.rows.map((row) => (typeof row[i] === "number" ? Math.abs(row[i] as number) : 0))));
+  /** The longest bar of a column; none where all rows have the same. */
+  const largest = grid.columns.map((_, i) => {
+    const values = grid.rows.map((row) => row[i]).filter((value): value is number => typeof value === "number").map(Math.abs);
+    return new Set(values).size > 1 ? values.reduce((most, value) => Math.max(most, value), 0) : 0;
+  });
 
   const draw = () => {
     clear(table);
@@ -41,7 +47,7 @@ export function gridView(grid: Grid, store: Store | null): HTMLElement {
         if (at === 0 && module >= 0 && store) {
           return el("td", { class: "left" }, el("button", { type: "button", class: "link", onclick: () => store.set({ tab: "modules", focus: module }) }, shown));
         }
-        const sign = grid.columns[at]!.label.startsWith("change") && typeof value === "number" ? (value > 0 ? " grew" : value < 0 ? " fell" : "") : "";
+        const sign = (unit === "growth" || grid.columns[at]!.label.startsWith("change")) && typeof value === "number" ? (value > 0 ? " grew" : value < 0 ? " fell" : "") : "";
         const share = unit !== "text" && typeof value === "number" && largest[at] ? Math.abs(value) / largest[at]! : 0;
         return el("td", { class: (unit === "text" ? "left" : "num") + sign, style: share ? `--share:${(share * 100).toFixed(1)}%` : undefined }, shown);
       })));
@@ -53,5 +59,5 @@ export function gridView(grid: Grid, store: Store | null): HTMLElement {
   draw();
   const copied = () => ({ head: grid.columns.map((one) => one.label), rows: grid.rows.map((row) => row.map(text)), raw: grid.rows });
   return el("section", {}, el("div", { class: "controls" }, el("h2", {}, grid.title), copyMenu(copied)),
-    grid.about ? el("p", { class: "soft" }, grid.about) : null, el("div", { class: "grid-box" }, table), more);
+    grid.about ? el("p", { class: "soft about" }, grid.about) : null, el("div", { class: "grid-box" }, table), more);
 }

@@ -9,7 +9,11 @@ const LEVEL = 24;
 const LEAST = 1.2;
 const MOST_LEVELS = 16;
 
-interface Bar { module: number; x: number; width: number; level: number }
+/** Blocks of a run that are narrower than this are drawn as one bar. */
+const LEAST_BLOCK = 56;
+
+/** A module, or several that are alike, the first of which stands for all. */
+interface Bar { module: number; times: number; value: number; x: number; width: number; level: number }
 
 export class Icicle {
   readonly element = el("section", { class: "icicle", "aria-label": "Icicle of modules" });
@@ -67,7 +71,7 @@ export class Icicle {
 
   private paint(module: number): string {
     const dark = matchMedia("(prefers-color-scheme: dark)").matches !== document.documentElement.hasAttribute("data-flipped");
-    const lightness = dark ? 38 : 78;
+    const lightness = dark ? 32 : 78;
     if (this.store.state.colour === "bound") {
       const hues: Record<string, number> = { compute: 140, memory: 215, launch: 45, communication: 285, "depends on fusion": 180 };
       const hue = hues[this.tree.word(this.tree.modules.bound, module)];
@@ -78,25 +82,42 @@ export class Icicle {
   }
 
   private layout(width: number): void {
-    const { column } = { column: this.metric.total };
+    const column = this.metric.total;
     const { focus } = this.store.state;
-    const size = (module: number) => column[module] ?? 0;
+    const size = (group: number[]) => group.reduce((sum, module) => sum + (column[module] ?? 0), 0);
     this.bars = [];
-    this.tree.ancestors(focus).forEach((module, level) => this.bars.push({ module, x: 0, width, level }));
-    const visit = (module: number, x: number, room: number, level: number) => {
-      this.bars.push({ module, x, width: room, level });
-      const children = this.tree.children[module]!;
-      const below = children.reduce((sum, child) => sum + size(child), 0);
-      const whole = Math.max(size(module), below);
+    this.tree.ancestors(focus).forEach((module, level) => this.bars.push({ module, times: 1, value: size([module]), x: 0, width, level }));
+    const visit = (group: number[], x: number, room: number, level: number) => {
+      const value = size(group);
+      this.bars.push({ module: group[0]!, times: group.length, value, x, width: room, level });
+      const below = this.tree.grouped(group);
+      const whole = Math.max(value, below.reduce((sum, children) => sum + size(children), 0));
       if (!whole || level - this.tree.depth[focus]! >= MOST_LEVELS) return;
       let at = x;
-      for (const child of children) {
-        const part = (size(child) / whole) * room;
-        if (part >= LEAST) visit(child, at, part, level + 1);
-        at += part;
+      for (const children of below) {
+        const part = (size(children) / whole) * room;
+        const apart = group.length === 1 && part / children.length >= LEAST_BLOCK ? children.map((child) => [child]) : [children];
+        for (const one of apart) {
+          const own = (size(one) / whole) * room;
+          if (own >= LEAST) visit(one, at, own, level + 1);
+          at += own;
+        }
       }
     };
-    visit(focus, 0, width, this.tree.depth[focus]!);
+    visit([focus], 0, width, this.tree.depth[focus]!);
+  }
+
+  /** The bar's name with its class, or the name alone where there is no room for both. */
+  private fitting(ink: CanvasRenderingContext2D, bar: Bar): string {
+    const whole = this.name(bar);
+    return ink.measureText(whole).width <= bar.width - 8 ? whole : this.tree.modules.name[bar.module] || whole;
+  }
+
+  private name(bar: Bar): string {
+    const { tree } = this;
+    const run = bar.times > 1 ? tree.runOf.get(bar.module) : undefined;
+    const label = tree.label({ module: bar.module, run: run && run.length <= bar.times ? run : null, depth: 0 });
+    return bar.times > 1 ? `${label} × ${bar.times}` : label;
   }
 
   draw(): void {
@@ -126,13 +147,13 @@ export class Icicle {
         ink.lineWidth = 2;
         ink.strokeRect(bar.x + 1, top + 1, bar.width - 2, LEVEL - 3);
       }
-      if (bar.width > 34) {
+      if (bar.width > 22) {
         ink.save();
         ink.beginPath();
         ink.rect(bar.x + 4, top, bar.width - 8, LEVEL);
         ink.clip();
         ink.fillStyle = text;
-        ink.fillText(this.tree.label({ module: bar.module, run: null, depth: 0 }), bar.x + 5, top + LEVEL / 2);
+        ink.fillText(this.fitting(ink, bar), bar.x + 5, top + LEVEL / 2);
         ink.restore();
       }
     }
@@ -178,12 +199,13 @@ export class Icicle {
     }
     this.tip.hidden = !bar;
     if (!bar) return;
-    const value = this.metric.total[bar.module] ?? null;
     const whole = this.metric.total[0];
+    const bound = this.tree.word(this.tree.modules.bound, bar.module);
     clear(this.tip);
     this.tip.append(
-      el("b", {}, this.tree.path(bar.module) || "the model"), el("br"), this.tree.word(this.tree.modules.kind, bar.module), el("br"),
-      `${this.metric.label} ${say(value, this.metric.unit)}${value && whole ? `, ${percent(value / whole)}` : ""}`,
+      el("b", {}, this.tree.path(bar.module) || "the model"), bar.times > 1 ? ` and ${bar.times - 1} like it` : "", el("br"),
+      this.tree.word(this.tree.modules.kind, bar.module), bound ? `, bound by ${bound}` : "", el("br"),
+      `${this.metric.label} ${say(bar.value, this.metric.unit)}${bar.value && whole ? `, ${percent(bar.value / whole)}` : ""}`,
     );
     const box = this.canvas.getBoundingClientRect();
     const x = event.clientX - box.left;

@@ -1,9 +1,9 @@
 // The page: the headline, then tabs for what the profile holds.
 import { Details } from "./details";
 import { el } from "./dom";
-import { download } from "./export";
 import { findingsView } from "./findings";
 import { gridView } from "./grid";
+import { head } from "./head";
 import { Icicle } from "./icicle";
 import { memoryView } from "./memory";
 import { readReport } from "./payload";
@@ -15,29 +15,6 @@ import { Tree } from "./tree";
 import type { Report } from "./types";
 
 interface Tab { id: string; label: string; make: () => HTMLElement }
-
-function head(report: Report): HTMLElement {
-  const flip = el("button", { type: "button", class: "flip", title: "Light or dark", "aria-label": "Switch between light and dark", onclick: () => {
-    document.documentElement.toggleAttribute("data-flipped");
-    window.dispatchEvent(new Event("resize"));
-  } }, "◐");
-  const save = el("button", { type: "button", onclick: () => download("report.json", JSON.stringify(report), "application/json") }, "Download data");
-  const cards = el("div", { class: "cards" });
-  for (const group of report.cards) {
-    const list = el("dl", { class: "card" });
-    for (const [name, text, note] of group) list.append(el("div", {}, el("dt", {}, name), el("dd", {}, text), note ? el("dd", { class: "made-of" }, note) : null));
-    cards.append(list);
-  }
-  return el("header", {},
-    el("div", { class: "top" }, el("h1", {}, report.title), save, flip),
-    report.verdict ? el("p", { class: "verdict" }, report.verdict) : null,
-    cards,
-    report.coverage.complete ? null : el("div", { class: "warn", role: "note" }, ...report.coverage.lines.map((line) => el("p", {}, line))),
-    report.caveats.length ? el("details", { class: "caveats", open: report.caveats.length < 4 },
-      el("summary", {}, `${report.caveats.length} note${report.caveats.length === 1 ? "" : "s"} on these numbers`),
-      el("ul", {}, ...report.caveats.map(({ text, touches }) => el("li", {}, touches ? el("b", {}, `${touches}: `) : null, text)))) : null,
-  );
-}
 
 function tabs(report: Report, tree: Tree | null, store: Store): Tab[] {
   const found: (Tab | null | undefined | false)[] = [

@@ -37,9 +37,9 @@ export function rooflineView(data: Roofline, tree: Tree, store: Store): HTMLElem
     const start = Math.min(left, ridge);
     chart.append(svg("polyline", { points: `${px(start)},${py(roof(start, peak.flops))} ${px(ridge)},${py(peak.flops)} ${px(10 ** x1)},${py(peak.flops)}`, class: "roof" }),
       svg("circle", { cx: px(ridge), cy: py(peak.flops), r: 3, class: "ridge" }),
-      svg("text", { x: WIDTH - RIGHT - 4, y: py(peak.flops) - 5, "text-anchor": "end" }, `${peak.name} ${si(peak.flops, "FLOP/s")}, ridge at ${si(ridge)}`));
+      svg("text", { x: WIDTH - RIGHT - 4, y: py(peak.flops) - 10, "text-anchor": "end" }, `${peak.name} ${si(peak.flops, "FLOP/s")}, ridge at ${si(ridge)}`));
   }
-  const tip = el("div", { class: "soft", role: "status" }, "Point at a module. A bar reaches from the unfused to the fully fused intensity.");
+  const tip = el("div", { class: "soft", role: "status" }, `Point at a module. A bar reaches from the unfused to the fully fused intensity.${points.some((point) => point.rate) ? "" : " Without times on this device, every module is at the roof."}`);
   const largest = Math.max(...points.map((point) => point.seconds ?? 0), 1e-12);
   for (const point of points) {
     if (!(point.low > 0)) continue;

@@ -43,7 +43,7 @@ export class TreeTable {
   private controls(): HTMLElement {
     const { store, tree } = this;
     const search = el("input", {
-      type: "search", placeholder: "Search modules (press /)", "aria-label": "Search modules", value: store.state.query,
+      type: "search", placeholder: "Search (press /)", "aria-label": "Search modules", value: store.state.query,
       oninput: (event: InputEvent) => store.set({ query: (event.target as HTMLInputElement).value }),
     }) as HTMLInputElement;
     document.addEventListener("keydown", (event) => {
@@ -68,10 +68,25 @@ export class TreeTable {
       check("flat", "flat list", "Every module by itself, so that sorting ranks all of them"),
       el("button", { type: "button", onclick: () => { tree.setAll(true); this.update(); } }, "Expand all"),
       el("button", { type: "button", onclick: () => { tree.setAll(false); this.update(); } }, "Collapse"),
+      this.phases(),
       this.chooser(),
       copyMenu(() => this.copied()),
       this.status,
     );
+  }
+
+  /** Columns of one phase, beside the parameters; nothing where only one phase ran. */
+  private phases(): HTMLElement | null {
+    const { metrics } = this.tree.modules;
+    const known = [...new Set(metrics.map((metric) => metric.phase).filter(Boolean))];
+    if (known.length < 2) return null;
+    const ids = (phase: string) => metrics.filter((metric) => metric.phase === phase || metric.id === "params").map((metric) => metric.id).join(",");
+    const choice = el("select", { "aria-label": "Phase", title: "Columns of one phase", onchange: () => this.store.set({ columns: choice.value ? ids(choice.value) : "" }) },
+      el("option", { value: "" }, "all phases"), ...known.map((phase) => el("option", { value: phase }, phase))) as HTMLSelectElement;
+    const follow = () => (choice.value = known.find((phase) => ids(phase) === this.store.state.columns) ?? "");
+    this.store.on(follow);
+    follow();
+    return choice;
   }
 
   private chooser(): HTMLElement {
@@ -111,10 +126,10 @@ export class TreeTable {
     const { state } = this.store;
     const keeps = this.tree.search(state.query);
     this.rows = state.flat ? this.tree.flat(this.order(), keeps) : this.tree.rows(this.order(), keeps);
-    const matches = keeps ? keeps.reduce((sum, keep) => sum + (keep === 1 ? 1 : 0), 0) : 0;
+    const matches = keeps ? keeps.reduce((sum, keep) => sum + (keep & 1), 0) : 0;
     this.status.textContent = keeps ? `${matches} match${matches === 1 ? "" : "es"}` : `${this.rows.length} of ${this.tree.size} modules`;
     this.at = Math.min(this.at, Math.max(0, this.rows.length - 1));
-    const widths = `minmax(9rem, 22rem) ${this.columns.map(() => "7rem").join(" ")} minmax(8rem, 1fr)`;
+    const widths = `minmax(9rem, 22rem) ${this.columns.map((metric) => (metric.label.length > 10 ? "8.6rem" : "6.6rem")).join(" ")} minmax(8rem, 1fr)`;
     this.scroller.style.setProperty("--columns", widths);
     this.scroller.setAttribute("aria-rowcount", String(this.rows.length + 1));
     this.drawHead();

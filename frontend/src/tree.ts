@@ -14,7 +14,7 @@ export class Tree {
   readonly children: number[][];
   readonly depth: number[];
   readonly size: number;
-  private readonly runOf = new Map<number, number[]>();
+  readonly runOf = new Map<number, number[]>();
   private readonly byPath = new Map<string, number>();
   readonly open = new Set<string>();
 
@@ -58,7 +58,7 @@ export class Tree {
     const { name, kind } = this.modules;
     const first = name[row.module]!;
     const text = row.run ? `${first}-${(/\d+$/.exec(name[row.run[row.run.length - 1]!]!) ?? [""])[0]}` : first;
-    const what = this.modules.words[kind[row.module]!]!;
+    const what = this.modules.words[kind[row.module]!] || "loss, glue";
     return text && this.modules.parent[row.module]! >= 0 ? `${text}: ${what}` : what;
   }
 
@@ -127,7 +127,7 @@ export class Tree {
             rows.push(member);
             if (this.isOpen(member)) visit(this.children[member.module]!, depth + 2);
           }
-        } else if (keeps ? keeps[row.module] === 2 : this.isOpen(row)) {
+        } else if (keeps ? keeps[row.module]! & 2 : this.isOpen(row)) {
           visit(this.children[row.module]!, depth + 1);
         }
       }
@@ -140,12 +140,12 @@ export class Tree {
   flat(order: ((a: Row, b: Row) => number) | null, keeps: Uint8Array | null): Row[] {
     const rows: Row[] = [];
     for (let module = 0; module < this.size; module += 1) {
-      if (!keeps || keeps[module] === 1 || keeps[module] === 3) rows.push({ module, run: null, depth: 0 });
+      if (!keeps || keeps[module]! & 1) rows.push({ module, run: null, depth: 0 });
     }
     return order ? rows.sort(order) : rows;
   }
 
-  /** 1: matches; 2: lies above a match (3 would be both). */
+  /** By module, in bits: 1 it matches, 2 it is above a match. */
   search(query: string): Uint8Array | null {
     const words = query.toLowerCase().split(/\s+/).filter(Boolean);
     if (!words.length) return null;
@@ -158,9 +158,20 @@ export class Tree {
     }
     for (let module = this.size - 1; module > 0; module -= 1) {
       const parent = this.modules.parent[module]!;
-      if (keeps[module] && parent >= 0) keeps[parent] = 2;
+      if (keeps[module] && parent >= 0) keeps[parent]! |= 2;
     }
     return keeps;
+  }
+
+  /** Siblings in groups: a run of identical blocks is one. Of several parents that are alike, each group has the members of all. */
+  grouped(parents: number[]): number[][] {
+    let from = 0;
+    return this.folded(this.children[parents[0]!]!, 0).map((row) => {
+      const to = from + (row.run?.length ?? 1);
+      const members = parents.flatMap((parent) => this.children[parent]!.slice(from, to));
+      from = to;
+      return members;
+    });
   }
 
   private folded(siblings: number[], depth: number): Row[] {

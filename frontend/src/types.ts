@@ -16,6 +16,8 @@ export interface Metric {
   own?: Num[];
   /** Shown without being asked for. */
   shown: boolean;
+  /** The phase that it belongs to; empty where it is about the module or the whole step. */
+  phase: string;
 }
 
 export interface Modules {
@@ -43,7 +45,7 @@ export type OpRow = [op: number, phase: number, calls: number, flops: number, by
 export interface Grid {
   title: string;
   about?: string;
-  columns: { label: string; unit: Metric["unit"] | "text" }[];
+  columns: { label: string; unit: Metric["unit"] | "text" | "number" | "growth" }[];
   rows: (string | number | null)[][];
   /** By row, the index of the module that it is about; -1 where it is about none. */
   modules?: number[];
@@ -74,8 +76,19 @@ export interface Span {
   lane: string;
 }
 
+export interface Tile {
+  label: string;
+  value: string;
+  note: string;
+  /** The kind of doubts that touch it. */
+  touches: string;
+  tone?: string;
+}
+
 export interface Report {
   title: string;
+  about: string;
+  tiles: Tile[];
   made: string;
   verdict: string;
   /** Groups of a label, its value, and what the value is made of. */

@@ -34,6 +34,12 @@ export function percent(value: number): string {
   return `${(value * 100).toFixed(1)}%`;
 }
 
+/** A change as a share, always with its sign. */
+export function growth(value: number): string {
+  if (!value) return "=";
+  return `${value > 0 ? "+" : "−"}${percent(Math.abs(value))}`;
+}
+
 export function say(value: Num | undefined, unit: Metric["unit"]): string {
   if (value === null || value === undefined) return "";
   if (unit === "bytes") return si(value, "B");

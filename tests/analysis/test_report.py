@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from profiles import lenet, module, oddities, rooted, stack
 from random_trees import trees
 
-from flopsight.analysis.report import METRICS, memory_curve, report, verdict
+from flopsight.analysis.report import METRICS, memory_curve, report
+from flopsight.analysis.report_head import verdict
 from flopsight.caveats import Assumed, BusyMachine, Note
 from flopsight.costs import Cost, OpRow
 from flopsight.memory_curve import MemoryCurve

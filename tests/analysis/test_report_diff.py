@@ -5,7 +5,7 @@ from dataclasses import replace
 from profiles import lenet, module, rooted
 
 from flopsight.analysis.compare import compare
-from flopsight.analysis.report_diff import diff_report
+from flopsight.analysis.report_diff import diff_report, diff_tiles, diff_verdict
 from flopsight.tree import Profile
 
 
@@ -63,3 +63,21 @@ def test_a_page_of_a_comparison_is_one_file(tmp_path):
 
     assert evil not in text
     assert text.count("</script>") == 2
+
+
+def test_the_tiles_have_both_values_and_whether_they_are_for_the_worse():
+    little, much = net(module("a", "A", flops=10)), net(module("a", "A", flops=15))
+
+    more, less = (diff_tiles(compare(*pair)) for pair in ((little, much), (much, little)))
+
+    wanted = {"label": "Forward FLOPs", "touches": ""}
+    assert wanted | {"value": "+50.0%", "note": "10 to 15", "tone": "grew"} in more
+    assert wanted | {"value": "-33.3%", "note": "15 to 10", "tone": "fell"} in less
+
+
+def test_the_verdict_names_the_heaviest_change():
+    before = net(module("a", "A", flops=10))
+    after = net(module("a", "A", flops=11), module("b", "B", flops=2_000))
+
+    assert diff_verdict(compare(before, before)) == "Nothing changed."
+    assert diff_verdict(compare(before, after)) == "Heaviest of 2 changes: b (B), new: +2.00 k FLOPs"

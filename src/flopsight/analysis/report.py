@@ -9,7 +9,7 @@ from typing import Any
 from .. import caveats as doubts
 from .. import units
 from ..memory_curve import MemoryCurve
-from ..records import OUTSIDE, Shape
+from ..records import BACKWARD, FORWARD, OPTIMIZER, OUTSIDE, RECOMPUTE, Shape
 from ..tree import Node, Profile
 from .folding import alike
 from .tables import mark, op_totals, own_latencies, own_params
@@ -21,8 +21,6 @@ LASTING_FIRST = (
     "parameters", "buffers", "optimizer", "inputs", "gradients", "buckets", "gathered", "activations", "recomputed", "temporaries",
 )  # fmt: skip
 """Kinds of memory from the lasting ones, which a chart has at its bottom, to the fleeting ones."""
-CONTAINERS = ("ModuleList", "ModuleDict", "Sequential")
-"""Classes that only hold other modules: to name one says little."""
 ON_TIMES = (
     doubts.BusyMachine, doubts.CompiledWhole, doubts.CountedLive, doubts.Distorted, doubts.HeldBack, doubts.HostTimes,
     doubts.NotSplit, doubts.PaceChanged, doubts.PhasesApart, doubts.UnplacedKernels, doubts.UnsteadyModules, doubts.Window,
@@ -48,41 +46,43 @@ class Metric:
     """Whether children add up to their parent, so that areas can show it."""
     shown: bool = True
     """Whether the table has it as a column from the beginning."""
+    phase: str = ""
+    """The phase that it belongs to; empty where it is about the module or the whole step."""
 
 
 METRICS = (
     Metric("latency", "time", "seconds", "Forward time, submodules included", lambda n: n.latency,
-           lambda n: own_latencies(n)[0]),
+           lambda n: own_latencies(n)[0], phase=FORWARD),
     Metric("backward_latency", "backward time", "seconds", "Time of the module's backward",
-           lambda n: n.backward_latency, lambda n: own_latencies(n)[1]),
-    Metric("flops", "FLOPs", "count", "Forward floating-point operations", lambda n: n.flops, lambda n: n.own.flops),
+           lambda n: n.backward_latency, lambda n: own_latencies(n)[1], phase=BACKWARD),
+    Metric("flops", "FLOPs", "count", "Forward floating-point operations", lambda n: n.flops, lambda n: n.own.flops, phase=FORWARD),
     Metric("backward_flops", "backward FLOPs", "count", "Floating-point operations of backward as autograd ran it",
-           lambda n: n.backward.flops, lambda n: n.own.backward.flops),
+           lambda n: n.backward.flops, lambda n: n.own.backward.flops, phase=BACKWARD),
     Metric("recompute_flops", "recompute FLOPs", "count", "Forward work that checkpointing did again",
-           lambda n: n.recompute.flops, lambda n: n.own.recompute.flops),
+           lambda n: n.recompute.flops, lambda n: n.own.recompute.flops, phase=RECOMPUTE),
     Metric("optimizer_flops", "optimizer FLOPs", "count", "Work of the optimizer on the module's parameters",
-           lambda n: n.optimizer.flops, lambda n: n.own.optimizer.flops, shown=False),
+           lambda n: n.optimizer.flops, lambda n: n.own.optimizer.flops, shown=False, phase=OPTIMIZER),
     Metric("macs", "MACs", "count", "Forward multiply-accumulates of matrix work", lambda n: n.macs,
-           lambda n: n.own.macs, shown=False),
+           lambda n: n.own.macs, shown=False, phase=FORWARD),
     Metric("params", "params", "count", "Elements of distinct parameter tensors", lambda n: n.params,
            own_params),
     Metric("bytes", "bytes moved", "bytes", "Bytes that the forward's operators read and write, unfused",
-           lambda n: n.forward.bytes, lambda n: n.own.bytes, shown=False),
+           lambda n: n.forward.bytes, lambda n: n.own.bytes, shown=False, phase=FORWARD),
     Metric("activation_bytes", "saved", "bytes", "Bytes saved for backward, each storage once",
-           lambda n: n.activation_bytes, lambda n: n.own_activation_bytes),
+           lambda n: n.activation_bytes, lambda n: n.own_activation_bytes, phase=FORWARD),
     Metric("peak_bytes", "at the peak", "bytes", "Bytes alive at the step's peak that the module's operators made",
            lambda n: n.peak_bytes, lambda n: n.own_peak_bytes, shown=False),
     Metric("param_bytes", "param bytes", "bytes", "Bytes of the parameters", lambda n: n.param_bytes, shown=False),
-    Metric("grad_bytes", "gradient bytes", "bytes", "Bytes of the gradients", lambda n: n.grad_bytes, shown=False),
+    Metric("grad_bytes", "gradient bytes", "bytes", "Bytes of the gradients", lambda n: n.grad_bytes, shown=False, phase=BACKWARD),
     Metric("optimizer_bytes", "optimizer bytes", "bytes", "Bytes that the optimizer keeps", lambda n: n.optimizer_bytes,
-           shown=False),
+           shown=False, phase=OPTIMIZER),
     Metric("comm_bytes", "communication", "bytes", "Bytes that the module's collectives send on a ring",
            lambda n: sum(row.wire_bytes for one in n.walk() for row in one.comm),
            lambda n: sum(row.wire_bytes for row in n.comm)),
     Metric("idle", "idle", "seconds", "Time between the module's kernels on the device", lambda n: n.idle, adds=False,
-           shown=False),
+           shown=False, phase=FORWARD),
     Metric("rate", "FLOP/s", "rate", "Forward FLOPs over the module's time", lambda n: n.flops_per_second, adds=False,
-           shown=False),
+           shown=False, phase=FORWARD),
 )  # fmt: skip
 """What the page can show of a module, in the order of its columns."""
 
@@ -155,7 +155,13 @@ def _column(metric: Metric, nodes: Sequence[Node]) -> dict[str, Any] | None:
     if not any(total):
         return None
     about = {"id": metric.id, "label": metric.label, "unit": metric.unit, "about": metric.about}
-    column: dict[str, Any] = {**about, "adds": metric.adds, "shown": metric.shown, "total": total}
+    column: dict[str, Any] = {
+        **about,
+        "adds": metric.adds,
+        "shown": metric.shown,
+        "phase": metric.phase,
+        "total": total,
+    }
     if metric.own is not None:
         column["own"] = [metric.own(node) for node in nodes]
     return column
@@ -180,15 +186,24 @@ def operators(profile: Profile) -> dict[str, Any] | None:
     if not totals:
         return None
     columns = [
-        ("operator", "text"), ("phase", "text"), ("calls", "count"), ("MACs", "count"), ("FLOPs", "count"),
-        ("bytes", "bytes"), ("FLOPs per byte", "intensity"), ("status", "text"),
+        ("operator", "text"), ("phase", "text"), ("calls", "count"), ("time", "seconds"), ("MACs", "count"),
+        ("FLOPs", "count"), ("bytes", "bytes"), ("FLOPs per byte", "intensity"), ("FLOP/s", "rate"), ("status", "text"),
     ]  # fmt: skip
     rows = [
-        [one.op, one.phase, one.calls, one.cost.macs, one.cost.flops, one.cost.bytes,
-         one.cost.flops / one.cost.bytes if one.cost.bytes else None, one.status]
+        [one.op, one.phase, one.calls, one.seconds, one.cost.macs, one.cost.flops, one.cost.bytes,
+         one.cost.flops / one.cost.bytes if one.cost.bytes else None,
+         one.cost.flops / one.seconds if one.seconds else None, one.status]
         for one in totals
     ]  # fmt: skip
-    return grid("Operators", columns, rows)
+    return grid("Operators", *_known_columns(columns, rows))
+
+
+def _known_columns(
+    columns: Sequence[tuple[str, str]], rows: Sequence[Sequence[Any]]
+) -> tuple[list[tuple[str, str]], list[list[Any]]]:
+    """The columns in which any row has a value."""
+    known = [place for place in range(len(columns)) if any(row[place] is not None for row in rows)]
+    return [columns[place] for place in known], [[row[place] for place in known] for row in rows]
 
 
 def memory(profile: Profile, nodes: Sequence[Node]) -> dict[str, Any] | None:
@@ -277,33 +292,6 @@ def grid(
     if about_modules is not None:
         page["modules"] = list(about_modules)
     return page
-
-
-def verdict(profile: Profile) -> str:
-    """Where most of the time goes, or most of the work where nothing was timed, in one line."""
-    timed = bool(profile.root.latency)
-    size: Callable[[Node], float] = (lambda n: n.latency or 0.0) if timed else (lambda n: n.total.total.flops)
-    whole = size(profile.root)
-    shares = {name: part / whole for name, part in _by_name(profile.root, size).items()} if whole else {}
-    telling = {name: share for name, share in shares.items() if 0.2 <= share <= 0.9}
-    if not telling:
-        return ""
-    name = max(telling, key=lambda one: telling[one])
-    return f"{telling[name]:.0%} of the {'time' if timed else 'FLOPs'} in {name}"
-
-
-def _by_name(root: Node, size: Callable[[Node], float]) -> Mapping[str, float]:
-    """Sizes by a module's last name, numbers left out; a module inside one of the same name counts once."""
-    found: dict[str, float] = {}
-    stack: list[tuple[Node, frozenset[str]]] = [(child, frozenset()) for child in root.children]
-    while stack:
-        node, above = stack.pop()
-        named = not node.name.isdigit() and node.name not in above and node.kind not in CONTAINERS
-        if named:
-            found[node.name] = found.get(node.name, 0.0) + size(node)
-        inside = above | {node.name} if named else above
-        stack.extend((child, inside) for child in node.children)
-    return found
 
 
 def _shapes(shapes: Sequence[Shape]) -> str:

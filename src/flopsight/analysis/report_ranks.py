@@ -21,11 +21,16 @@ def ranks(job: Job) -> dict[str, Any]:
     """One row a rank, with those figures that any rank knows."""
     values = {name: job.values(name) for name, _, _ in COLUMNS if name in FIGURES}
     shown = [(name, title, unit) for name, title, unit in COLUMNS if any(values.get(name, {}).values())]
+    staged = len(job.stages) > 1
     rows = [
-        [f"rank {rank}", job.ranks[rank].world.stage, *(values[name].get(rank) for name, _, _ in shown)]
+        [
+            f"rank {rank}",
+            *([job.ranks[rank].world.stage] if staged else []),
+            *(values[name].get(rank) for name, _, _ in shown),
+        ]
         for rank in sorted(job.ranks)
     ]
-    columns = [("rank", "text"), ("stage", "text"), *((title, unit) for _, title, unit in shown)]
+    columns = [("rank", "text"), *([("stage", "text")] if staged else []), *((title, unit) for _, title, unit in shown)]
     return grid("Ranks side by side", columns, rows, about=_balance(job, shown))
 
 

@@ -13,9 +13,15 @@ from ..tree import Profile
 
 
 def title(profile: Profile, on: str | None = None) -> str:
-    """The model and where it ran, or the device `on` that it is looked at for: `ResNet (cpu, float32, batch 16, torch 2.13.0)`."""
+    """The model and where it ran: `ResNet (cpu, float32, batch 16, torch 2.13.0)`."""
+    said = about(profile, on)
+    return f"{profile.root.kind} ({said})" if said else profile.root.kind
+
+
+def about(profile: Profile, on: str | None = None) -> str:
+    """Where a model ran, or the device `on` that it is looked at for, and with what."""
     env = profile.environment
-    about = [
+    parts = [
         f"for {named_device(on).name}" if on else env.device_name or env.device,
         env.dtype,
         f"batch {profile.batch_size}" if profile.batch_size else "",
@@ -24,8 +30,7 @@ def title(profile: Profile, on: str | None = None) -> str:
         f"rank {profile.world.rank} of {profile.world.size}" if profile.world.size > 1 else "",
         f"torch {env.torch}" if env.torch else "",
     ]
-    said = ", ".join(part for part in about if part)
-    return f"{profile.root.kind} ({said})" if said else profile.root.kind
+    return ", ".join(part for part in parts if part)
 
 
 def totals(profile: Profile) -> list[list[tuple[str, str]]]:

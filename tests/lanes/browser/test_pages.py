@@ -1,13 +1,16 @@
 """The report page in a real browser: every interaction, in light and dark, wide and narrow, without a request or an error."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from made import EVIL, bert, changed, hostile, job, llama_405b, many, resnet
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.ui import Select
 
 from flopsight import units
+from flopsight.caveats import BusyMachine
 
 PAGES = {"resnet": resnet, "bert": bert, "405b": llama_405b, "hostile": hostile, "diff": changed, "job": job}
 SIZES = {"desktop": (1400, 1000), "phone": (380, 780), "4k": (3840, 2160)}
@@ -44,7 +47,39 @@ def test_the_headline_is_the_profiles(browser, page):
     browser.open(page(bert()))
 
     # BERT-base with a classifier of two: 109,482,240 + 768 * 2 + 2 parameters
+    assert "109 M" in browser.one(".tiles").text
+    browser.button("All figures").click()
     assert "109,483,778" in browser.one(".cards").text
+
+
+def test_a_doubt_stands_beside_the_number_that_it_touches(browser, page):
+    browser.open(page(replace(resnet(), caveats=(BusyMachine(10, 0.3),))))
+
+    signs = {
+        tile.find_element("css selector", "dt").text: bool(tile.find_elements("css selector", ".doubt"))
+        for tile in browser.all(".tile")
+    }
+    assert signs["Time of a step ⚠"]
+    assert not signs["Parameters"]
+
+
+def test_identical_blocks_are_one_bar_of_the_icicle(browser, page):
+    browser.open(page(llama_405b()))
+    canvas = browser.one(".icicle canvas")
+
+    top = canvas.size["height"] / 2
+    ActionChains(browser.driver).move_to_element_with_offset(canvas, 0, int(2 * 24 + 12 - top)).perform()
+
+    assert "layers.0 and 125 like it" in browser.one(".icicle .tip").text
+
+
+def test_a_phase_has_its_columns(browser, page):
+    browser.open(page(bert()))
+    Select(browser.one('select[aria-label="Phase"]')).select_by_value("backward")
+
+    assert browser.texts('[role="columnheader"]') == ["module", "backward FLOPs", "params", "gradient bytes"]
+    Select(browser.one('select[aria-label="Phase"]')).select_by_value("")
+    assert "FLOPs" in browser.texts('[role="columnheader"]')
 
 
 def test_a_click_in_the_icicle_focuses_table_and_details(browser, page):

@@ -17,16 +17,18 @@ from ... import units
 from ...analysis.compare import Comparison
 from ...analysis.folding import shortened
 from ...analysis.passes import to_depth
-from ...analysis.report import report, verdict
-from ...analysis.report_diff import diff_report
+from ...analysis.report import report
+from ...analysis.report_diff import diff_report, diff_tiles, diff_verdict
+from ...analysis.report_head import job_verdict, tiles, verdict
 from ...analysis.report_limits import limit_metric, limit_sentence, limits
 from ...analysis.report_ranks import collectives, ranks
 from ...analysis.summary_facts import facts
 from ...files import write_text
 from ...job import Job
 from ...tree import Profile
+from ...world import ALONE
 from ..safe_names import safe_names
-from ..summary import coverage_lines, title
+from ..summary import about, coverage_lines, title
 from .static import STYLE, made_text, static_body
 
 INLINE = 1 << 20
@@ -56,11 +58,14 @@ def render(profiled: Profile | Job, *, depth: int | None = None, full: bool = Fa
     found = limits(shown, nodes, on)
     roofs = found.get("roofs")
     extra = [limit_metric(nodes, roofs)] if roofs else []
-    said = ", ".join(part for part in (verdict(profile), limit_sentence(shown, found, on)) if part)
+    about_ranks = job_verdict(job) if job is not None else ""
+    said = ", ".join(part for part in (verdict(profile), limit_sentence(shown, found, on), about_ranks) if part)
     data = {
-        "title": name,
+        "title": profile.root.kind,
+        "about": about(profile, on) if job is None else f"{about(replace(profile, world=ALONE), on)}, {job.size} ranks",
         "made": made_text(profile),
-        "verdict": said,
+        "verdict": said[:1].upper() + said[1:],
+        "tiles": tiles(profile, on),
         "cards": [
             [[fact.label, units.say(fact.value, fact.unit), fact.note] for fact in group] for group in facts(profile)
         ],
@@ -85,12 +90,14 @@ def write_comparison(comparison: Comparison, path: Path) -> Path:
 
 def render_comparison(comparison: Comparison) -> str:
     """The page of two profiles: what changed, ranked, and the modules of the later one."""
-    name = f"{title(comparison.before)} and {title(comparison.after)}"
-    changed = sum(change.changed for change in comparison.figures)
+    kinds = list(dict.fromkeys((comparison.before.root.kind, comparison.after.root.kind)))
+    name = f"{' and '.join(kinds)}: what changed"
     data = {
         "title": name,
+        "about": f"before: {about(comparison.before)}; after: {about(comparison.after)}",
         "made": made_text(comparison.after),
-        "verdict": "Nothing changed." if comparison.same else f"{changed} figures of the whole changed",
+        "verdict": diff_verdict(comparison),
+        "tiles": diff_tiles(comparison),
         "cards": [],
         "coverage": {"complete": True, "lines": ()},
         **diff_report(comparison),

@@ -1,0 +1,56 @@
+"""The head of the report page: the figures that a reader asks for first, and the verdict on ranks."""
+
+from dataclasses import replace
+
+from profiles import lenet, stack
+
+from flopsight.analysis.report_head import job_verdict, tiles
+from flopsight.job import Job
+from flopsight.timings import Stat, Timing
+from flopsight.world import World
+
+
+def shown(profile, **options):
+    return {tile["label"]: (tile["value"], tile["note"]) for tile in tiles(profile, **options)}
+
+
+def test_a_forward_has_its_parameters_work_and_time():
+    found = shown(lenet())
+
+    # 61,706 parameters and 426,516,480 MACs, as the older profilers print them; the median of 25.1, 25.7 and 26.9 ms
+    assert found["Parameters"][0] == "61.7 k"
+    assert found["Forward FLOPs"][1] == "427 M MACs"
+    assert found["Time of a forward"] == ("25.7 ms", "median of 3 runs")
+    assert "Backward FLOPs" not in found
+
+
+def test_the_peak_names_the_two_kinds_that_hold_most():
+    profile = replace(stack(), peak_bytes=1000, at_peak={"inputs": 50, "parameters": 600, "activations": 350})
+
+    assert shown(profile)["Peak memory"] == ("1.00 kB", "parameters 60%, activations 35%")
+
+
+def test_on_another_device_there_is_its_limit_and_no_time_of_ours():
+    found = shown(stack(), on="h100-sxm")
+
+    assert "on H100 SXM5 80GB" in found["Limit"][1]
+    assert not any(label.startswith(("Time", "Throughput")) for label in found)
+
+
+def ranks(seconds):
+    return Job(
+        {
+            rank: replace(lenet(), timing=Timing(forward=Stat((one,))), world=World(size=len(seconds), rank=rank))
+            for rank, one in enumerate(seconds)
+        },
+        size=len(seconds),
+    )
+
+
+def test_the_verdict_on_ranks_names_the_slowest():
+    # 2 s over a mean of 1.25 s
+    assert job_verdict(ranks([1.0, 1.0, 2.0, 1.0])) == "rank 2 of 4 is the slowest, 60% above the mean"
+
+
+def test_ranks_that_are_alike_have_no_slowest():
+    assert job_verdict(ranks([1.0, 1.0])) == "2 of 2 ranks, which take the same time"
