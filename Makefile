@@ -34,7 +34,7 @@ bench: $(READY)
 	set -e; for script in $(BENCHES); do echo "== $$script"; $(BIN)/python $$script; done
 
 accuracy: .venvs/accuracy/.ready  ## write docs/accuracy.md anew
-	.venvs/accuracy/bin/python tests/lanes/accuracy/page.py
+	PYTHONPATH=tests .venvs/accuracy/bin/python tests/lanes/accuracy/page.py
 
 report:  ## build the report page's script and style from frontend/ (needs Node)
 	cd frontend && npm ci --silent --no-audit --no-fund && npm run --silent build

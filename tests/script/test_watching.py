@@ -1,26 +1,14 @@
 """Models that are found while they run, steps that are not like the others, and the hooks that tell of them."""
 
 import torch
+from found_models import MACS, Small
 from torch import nn
 
 import flopsight
 from flopsight.capture.hooks.optimizer_steps import after_optimizer_steps, optimizer_steps
 from flopsight.capture.hooks.patches import calls_of
-from flopsight.capture.model.sites import Sites
 from flopsight.script.model_finder import ModelFinder
 from flopsight.script.plan import Plan
-
-
-class Small(nn.Sequential):
-    def __init__(self):
-        super().__init__(nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 2))
-
-
-MACS = 5 * (4 * 3 + 3 * 2)
-
-
-def found():
-    return Sites(admits=Plan(0, 0).admits)
 
 
 def test_parameters_of_a_model_found_late_are_no_activations():

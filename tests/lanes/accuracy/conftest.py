@@ -4,10 +4,8 @@ import sys
 from pathlib import Path
 
 import torch
+from lanes import torchvision_ops
 
 sys.path.insert(0, str(Path(__file__).parent))
-
-import torchvision_ops
-
 torchvision_ops.define()
 torch.set_num_threads(1)  # threads that wait for each other on a busy machine take minutes

@@ -1,7 +1,7 @@
 """Write docs/accuracy.md anew."""
 
 import torch
-import torchvision_ops
+from lanes import torchvision_ops
 
 torchvision_ops.define()
 torch.set_num_threads(1)

@@ -6,11 +6,9 @@ from pathlib import Path
 from types import ModuleType
 
 import torch
+from lanes import torchvision_ops
 
 sys.path.insert(0, str(Path(__file__).parent))
-
-import torchvision_ops
-
 torchvision_ops.define()
 import_module("torch_geometric")  # it replaces torch.select for good, which no test of ours may seem to have done
 sys.modules.setdefault("torchaudio", ModuleType("torchaudio"))  # encodec imports it to read files, which no model does
