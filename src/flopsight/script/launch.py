@@ -124,6 +124,7 @@ def _main(file: str | None, spec: ModuleSpec | None = None, loader: object = Non
     """Make a new `__main__`; spawned processes read in it which file to import."""
     main = ModuleType("__main__")
     main.__dict__.update(
+        __annotations__={},
         __builtins__=builtins,
         __file__=file,
         __spec__=spec,
