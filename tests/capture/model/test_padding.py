@@ -77,3 +77,14 @@ def test_a_profile_keeps_it(tmp_path):
 
     assert profile.padding == flopsight.load(tmp_path / "p.json").padding == THREE_OF_EIGHT
     assert flopsight.profile(Model(), (IDS,), latency=False).padding is None
+
+
+def test_inputs_that_torch_func_maps_over_are_not_read():
+    model = Model(padding_idx=0)
+
+    with flopsight.step_profiler(model, steps=[0]) as window:
+        torch.vmap(model)(IDS.repeat(3, 1, 1), KEPT.repeat(3, 1, 1))
+        window.step()
+
+    assert window.profile.root.calls == 1
+    assert window.profile.padding is None

@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from ...records import Padding
+from ..hooks import internals
 
 KEPT = ("attention_mask", "decoder_attention_mask")
 """Masks with 1 for a token and 0 for padding."""
@@ -41,18 +42,21 @@ def _named(model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -
 
 def _keeps(name: str, value: Any) -> torch.Tensor | None:
     """True for every position that is no padding; None where the input is no such mask."""
-    if not _readable(value):
+    if not (name in KEPT or name.endswith(DROPPED)) or not _readable(value):
         return None
     mask: torch.Tensor = value
     if name.endswith(DROPPED):
         return mask == 0 if mask.dtype is torch.bool or mask.is_floating_point() else None
     added = mask.is_floating_point() and bool(((mask != 0) & (mask != 1)).any())  # added to the scores: not by position
-    return mask != 0 if name in KEPT and not added else None
+    return None if added else mask != 0
 
 
 def _readable(value: Any) -> bool:
-    """Whether a value is a matrix of samples by positions whose numbers are here."""
-    return type(value) is torch.Tensor and value.dim() == 2 and not value.is_meta and value.numel() > 0
+    """Whether a value is a matrix of samples by positions whose numbers may be read: not where torch.func maps over it."""
+    if type(value) is not torch.Tensor or value.dim() != 2 or value.is_meta or not value.numel():
+        return False
+    capturing = value.is_cuda and torch.cuda.is_current_stream_capturing()
+    return internals.has_storage(value) and not capturing
 
 
 def _of(keep: torch.Tensor) -> Padding:
