@@ -1,4 +1,4 @@
-"""generation(): a decoder's prefill and its decoding of new tokens, counted and timed apart."""
+"""generation(): the prefill of a model that generates, and its decoding of new tokens, counted and timed apart."""
 
 from __future__ import annotations
 
@@ -23,6 +23,8 @@ from .timings import Stat
 from .tree import Profile
 
 CACHES = ("dynamic", "static")
+CACHE_NAMES = ("past_key_values", "cache_params")
+"""What a forward calls its keys and values, or its states."""
 
 
 @dataclass(frozen=True)
@@ -30,19 +32,23 @@ class Generation:
     """What a prompt and the tokens after it cost, apart."""
 
     prefill: Profile
-    """The prompt, in one forward."""
+    """The prompt, in one forward; of an encoder-decoder, the encoder and the decoder's first token."""
     decode: Profile
     """All new tokens together, one forward each."""
     batch: int
     prompt: int
-    """Tokens in each prompt."""
+    """Tokens in each prompt; of an encoder-decoder, the positions that its encoder hands on."""
     new_tokens: int
     """Tokens decoded after each prompt."""
     cache: str
     prompt_cache_bytes: int
-    """Keys and values kept after the prompt; a static cache is allocated for all tokens at once."""
+    """Keys, values and states kept after the prompt; a static cache is allocated for all tokens at once."""
     cache_bytes: int
-    """Keys and values kept after the last token."""
+    """Keys, values and states kept after the last token."""
+    growing_bytes: int
+    """Of those, the keys and values of the tokens that were decoded or prompted; a state does not grow with them."""
+    held: int
+    """Tokens of each sequence that the decoder has seen at the end."""
     prefill_time: Stat | None = None
     decode_time: Stat | None = None
     """Seconds of all new tokens together."""
@@ -59,12 +65,10 @@ class Generation:
 
     @property
     def cache_bytes_per_token(self) -> float:
-        """Bytes of keys and values that one more token of one sequence keeps."""
-        held = self.prompt + self.new_tokens
-        grown = self.cache_bytes / held if self.cache == "static" else (
-            (self.cache_bytes - self.prompt_cache_bytes) / self.new_tokens
-        )  # fmt: skip
-        return grown / self.batch
+        """Bytes of keys and values that one more token of one sequence keeps; none where there is only a state."""
+        if self.cache == "static":
+            return self.growing_bytes / self.held / self.batch
+        return (self.cache_bytes - self.prompt_cache_bytes) / self.new_tokens / self.batch
 
     @property
     def decode_tokens_per_second(self) -> float | None:
@@ -92,65 +96,98 @@ def generation(
 ) -> Generation:
     """Count, and time where the model is not on meta, the prompt and the decoding of tokens after it.
 
-    `model` is a decoder of transformers, `input_ids` the prompts, all of one length. `new_tokens` are decoded one by one
-    with a `cache` that grows ("dynamic") or has its full length from the beginning ("static"). The tokens themselves are
-    arbitrary: what they cost does not depend on them. `repeats` whole generations are timed unless `latency` is false.
+    `model` is one of transformers that generates. `input_ids` are the prompts, all of one length; for an encoder-decoder
+    they are what its encoder takes, also sound or an image. `new_tokens` are decoded one by one with a `cache` that grows
+    ("dynamic") or has its full length from the beginning ("static"); a state-space model keeps a state instead. The tokens
+    themselves are arbitrary: what they cost does not depend on them. `repeats` whole generations are timed unless `latency`
+    is false.
     """
     whole_number("new_tokens", new_tokens, 1)
     whole_number("repeats", repeats, 1)
     if cache not in CACHES:
         raise InputError(f"cache must be {' or '.join(map(repr, CACHES))}, not {cache!r}.")
-    _check_decoder(model)
-    loop = _Loop(model, input_ids, new_tokens, cache)
-    run = Run(model, (), {"input_ids": input_ids})
+    check_generates(model)
+    loop = (_EncodedLoop if is_encoder_decoder(model) else _Loop)(model, input_ids, new_tokens, cache)
+    run = Run(model, (), loop.inputs)
     with torch.no_grad(), kept(run):
         kv = loop.new_cache()
         prefill = _counted(run, lambda: loop.prefill(kv))
         after_prompt = cache_bytes(kv)
         step = Run(model, (), {"input_ids": loop.token})
         decode = replace(_counted(step, lambda: loop.decode(kv)), tokens=input_ids.shape[0] * new_tokens)
-        after_all = cache_bytes(kv)
+        after_all, growing = cache_bytes(kv), growing_bytes(kv)
         times = loop.timed(repeats) if latency and run.device.type != "meta" else (None, None)
-    batch, prompt = input_ids.shape
-    return Generation(prefill, decode, batch, prompt, new_tokens, cache, after_prompt, after_all, *times)
+    sizes = (input_ids.shape[0], loop.prompt, new_tokens, cache, after_prompt, after_all, growing, loop.held)
+    return Generation(prefill, decode, *sizes, *times)
 
 
-def _check_decoder(model: Any) -> None:
+def is_encoder_decoder(model: nn.Module) -> bool:
+    """Whether an encoder reads what a decoder then writes about."""
+    return bool(getattr(getattr(model, "config", None), "is_encoder_decoder", False))
+
+
+def check_generates(model: Any) -> None:
+    """Refuse a model that does not write one token after another."""
     can_generate = getattr(model, "can_generate", lambda: False)()
-    takes = inspect.signature(model.forward).parameters
-    if not can_generate or "past_key_values" not in takes or model.config.is_encoder_decoder:
+    if not can_generate or _cache_name(model) is None:
         raise InputError(
-            f"{type(model).__name__} cannot generate token by token: that needs a decoder of transformers, whose forward "
-            f"takes past_key_values."
+            f"{type(model).__name__} cannot generate token by token: that needs a model of transformers with a vocabulary "
+            f"head, whose forward takes {' or '.join(CACHE_NAMES)}."
         )
+
+
+def _cache_name(model: nn.Module) -> str | None:
+    takes = inspect.signature(model.forward).parameters
+    return next((name for name in CACHE_NAMES if name in takes), None)
 
 
 class _Loop:
     """One generation: the prompt, then one forward for each new token."""
 
-    def __init__(self, model: nn.Module, input_ids: torch.Tensor, new_tokens: int, cache: str) -> None:
-        self._model, self._prompt, self._new_tokens, self._cache = model, input_ids, new_tokens, cache
-        token = torch.ones((input_ids.shape[0], 1), dtype=torch.int64, device="cpu")
-        self.token: torch.Tensor = on_meta(token) if input_ids.is_meta else token.to(input_ids.device)
+    def __init__(self, model: nn.Module, prompt: torch.Tensor, new_tokens: int, cache: str) -> None:
+        self._model, self._prompt, self._new_tokens, self._cache = model, prompt, new_tokens, cache
+        self._cache_name = _cache_name(model) or ""
+        token = torch.ones((prompt.shape[0], 1), dtype=torch.int64, device="cpu")
+        self.token: torch.Tensor = on_meta(token) if prompt.is_meta else token.to(prompt.device)
+
+    @property
+    def inputs(self) -> dict[str, torch.Tensor]:
+        """What the first forward takes."""
+        return {"input_ids": self._prompt}
+
+    @property
+    def prompt(self) -> int:
+        """Tokens in each prompt."""
+        return self._prompt.shape[1]
+
+    @property
+    def held(self) -> int:
+        """Tokens of each sequence that the decoder sees in the end."""
+        return self.prompt + self._new_tokens
 
     def new_cache(self) -> Any:
-        """An empty cache of keys and values."""
+        """An empty cache of keys and values, or of states."""
+        return self._empty_cache(self._model.config, self.held)
+
+    def _empty_cache(self, config: Any, length: int) -> Any:
         import transformers
 
         if self._cache == "dynamic":
-            return transformers.DynamicCache(config=self._model.config)
-        length = self._prompt.shape[1] + self._new_tokens
-        return transformers.StaticCache(config=self._model.config, max_cache_len=length)
+            return transformers.DynamicCache(config=config)
+        return transformers.StaticCache(config=config, max_cache_len=length)
 
     def prefill(self, cache: Any) -> None:
         """One forward over the prompt; only the last position's logits are needed."""
         last = {"logits_to_keep": 1} if "logits_to_keep" in inspect.signature(self._model.forward).parameters else {}
-        self._model(input_ids=self._prompt, past_key_values=cache, use_cache=True, **last)
+        self._model(**self.inputs, **{self._cache_name: cache}, use_cache=True, **last)
 
     def decode(self, cache: Any) -> None:
         """One forward for each new token."""
         for _ in range(self._new_tokens):
-            self._model(input_ids=self.token, past_key_values=cache, use_cache=True)
+            self._next(cache)
+
+    def _next(self, cache: Any) -> None:
+        self._model(input_ids=self.token, **{self._cache_name: cache}, use_cache=True)
 
     def timed(self, repeats: int) -> tuple[Stat, Stat]:
         """Seconds of prefill and decode, after the counted run has warmed the model up."""
@@ -161,6 +198,46 @@ class _Loop:
             prefills.append(_seconds(clock, partial(self.prefill, cache)))
             decodes.append(_seconds(clock, partial(self.decode, cache)))
         return Stat(tuple(prefills)), Stat(tuple(decodes))
+
+
+class _EncodedLoop(_Loop):
+    """The encoder once, with the decoder's first token; then one forward of the decoder for each new token."""
+
+    _encoded: torch.Tensor
+
+    @property
+    def inputs(self) -> dict[str, torch.Tensor]:
+        """What the encoder takes, and the token that the decoder begins with."""
+        return {str(self._model.main_input_name): self._prompt, "decoder_input_ids": self.token}
+
+    @property
+    def prompt(self) -> int:
+        """Positions that the encoder hands on; known after the prefill."""
+        return self._encoded.shape[1]
+
+    @property
+    def held(self) -> int:
+        """The first token and the new ones."""
+        return 1 + self._new_tokens
+
+    def new_cache(self) -> Any:
+        """Keys and values of the decoder's own tokens, and of the encoder's; the latter take their length as it comes."""
+        import transformers
+
+        config: Any = self._model.config
+        own = self._empty_cache(config.get_text_config(decoder=True), self.held)
+        return transformers.EncoderDecoderCache(own, transformers.DynamicCache())
+
+    def prefill(self, cache: Any) -> None:
+        """The encoder, and the decoder's first token, which also makes the keys and values of what was encoded."""
+        output = self._model(**self.inputs, past_key_values=cache, use_cache=True)
+        self._encoded = output.encoder_last_hidden_state
+
+    def _next(self, cache: Any) -> None:
+        from transformers.modeling_outputs import BaseModelOutput
+
+        encoded = BaseModelOutput(last_hidden_state=self._encoded)
+        self._model(encoder_outputs=encoded, decoder_input_ids=self.token, past_key_values=cache, use_cache=True)
 
 
 def _seconds(clock: Any, work: Callable[[], None]) -> float:
@@ -180,8 +257,23 @@ def _counted(run: Run, work: Callable[[], None]) -> Profile:
 
 def cache_bytes(cache: Any) -> int:
     """Bytes of the keys, values and states that a cache holds."""
-    layers = getattr(cache, "layers", None) or [cache]
-    found = {id(tensor): tensor for layer in layers for tensor in tensors_in(list(vars(layer).values()))}
+    return _bytes([list(vars(layer).values()) for layer in _layers(cache)])
+
+
+def growing_bytes(cache: Any) -> int:
+    """Bytes of the keys and values of the tokens that a decoder has seen, without states and what was encoded."""
+    layers = _layers(getattr(cache, "self_attention_cache", cache))
+    return _bytes([[getattr(layer, name, None) for name in ("keys", "values")] for layer in layers])
+
+
+def _layers(cache: Any) -> list[Any]:
+    if hasattr(cache, "self_attention_cache"):
+        return [*_layers(cache.self_attention_cache), *_layers(cache.cross_attention_cache)]
+    return getattr(cache, "layers", None) or [cache]
+
+
+def _bytes(values: list[Any]) -> int:
+    found = {id(tensor): tensor for tensor in tensors_in(values)}
     return sum(tensor.numel() * tensor.element_size() for tensor in found.values() if tensor.is_floating_point())
 
 
@@ -194,7 +286,7 @@ def draw_generation(made: Generation) -> str:
         ("MACs", *_side_by_side(made.prefill.macs, made.decode.macs, per_token, units.si)),
         ("FLOPs", *_side_by_side(made.prefill.flops, made.decode.flops, per_token, units.si)),
         ("bytes moved", *_side_by_side(made.prefill.forward.bytes, made.decode.forward.bytes, per_token, units.size)),
-        ("KV cache", units.size(made.prompt_cache_bytes), units.size(made.cache_bytes), units.size(made.cache_bytes_per_token)),
+        ("KV cache" if made.growing_bytes else "state", units.size(made.prompt_cache_bytes), units.size(made.cache_bytes), units.size(made.cache_bytes_per_token)),
     ]  # fmt: skip
     if made.prefill.peak_bytes is not None and made.decode.peak_bytes is not None:
         rows.append(("peak memory", units.size(made.prefill.peak_bytes), units.size(made.decode.peak_bytes), ""))
@@ -207,7 +299,8 @@ def draw_generation(made: Generation) -> str:
         "  ".join(cell.rjust(width) if place else cell.ljust(width) for place, (cell, width) in enumerate(zip(row, widths, strict=True))).rstrip()
         for row in rows
     ]  # fmt: skip
-    said = f"{made.batch} x {made.prompt:,} tokens of prompt, {made.new_tokens:,} new, {made.cache} cache"
+    prompted = "tokens of prompt" if made.held == made.prompt + made.new_tokens else "positions encoded"
+    said = f"{made.batch} x {made.prompt:,} {prompted}, {made.new_tokens:,} new, {made.cache} cache"
     return "\n".join([said, "", *lines])
 
 

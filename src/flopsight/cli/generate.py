@@ -17,10 +17,12 @@ if TYPE_CHECKING:
 
 def generate_tokens(target: Target, new_tokens: int, *, cache: str, repeats: int) -> Generation:
     """The prompt of a loaded target, and new tokens after it."""
-    from ..decoding import generation
+    from ..decoding import check_generates, generation, is_encoder_decoder
 
-    prompt = target.kwargs.get("input_ids", target.args[0] if target.args else None)
-    if prompt is None or prompt.dim() != 2:
+    check_generates(target.model)
+    name = str(target.model.main_input_name) if is_encoder_decoder(target.model) else "input_ids"
+    prompt = target.kwargs.get(name, target.args[0] if target.args else None)
+    if prompt is None or (name == "input_ids" and prompt.dim() != 2):
         raise InputError(f"--generate needs a prompt of token ids: -i input_ids=1x512:int64, for {target.text}.")
     with users_code(target.text, described(target.args, target.kwargs)):
         return generation(target.model.eval(), prompt, new_tokens, cache=cache, repeats=repeats)

@@ -80,7 +80,14 @@ def profile(
     with Progress(asked=progress) as say:
         say(f"building {target}")
         loaded = load_target(
-            address, specs, device=device, dtype=number, meta=meta, train=train, optimizer=optimizer is not None
+            address,
+            specs,
+            device=device,
+            dtype=number,
+            meta=meta,
+            train=train,
+            optimizer=optimizer is not None,
+            generates=generate is not None,
         )
         os.environ.setdefault("KINETO_LOG_LEVEL", "9")  # torch's tracer writes lines of its own on stderr
         if generate is not None:

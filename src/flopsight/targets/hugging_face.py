@@ -20,14 +20,14 @@ NOT_OURS = ("quantization_config", "auto_map", "transformers_version", "_name_or
 """What a configuration file says beside the model: weights are not loaded, so they are not quantized either."""
 
 
-def hugging_face_blueprint(address: Address) -> Blueprint:
+def hugging_face_blueprint(address: Address, *, generates: bool = False) -> Blueprint:
     """A transformers model from the configuration that a target names, with its changes."""
     transformers = library("transformers")
     transformers.logging.set_verbosity_error()  # it remarks on token ids of configurations, which count for nothing here
     found = config_files.find_configuration(address.name, installed.model_types())
     config_files.check_configuration(address.name, found, installed.model_types())
     config = configuration(transformers, address, found.values)
-    kind = model_class(transformers, config, found.values)
+    kind = model_class(transformers, config, found.values, generates=generates)
 
     def build() -> Any:
         with users_code(address.text):
@@ -78,8 +78,11 @@ def _value(kind: str, name: str, text: str, hint: Any, present: Any) -> Any:
     return typed(f"the configuration of {kind}", name, text, hint, present)
 
 
-def model_class(transformers: Any, config: Any, values: Mapping[str, Any]) -> Any:
-    """The class that the configuration names; else decoders with their vocabulary head and everything else without one."""
+def model_class(transformers: Any, config: Any, values: Mapping[str, Any], *, generates: bool = False) -> Any:
+    """The class that the configuration names; else decoders with their vocabulary head and everything else without one.
+
+    An encoder-decoder that `generates` has its head too.
+    """
     for name in values.get("architectures") or ():
         if hasattr(transformers, name):
             return getattr(transformers, name)
@@ -87,6 +90,8 @@ def model_class(transformers: Any, config: Any, values: Mapping[str, Any]) -> An
     two_sided = config.is_encoder_decoder or config.model_type in names.MODEL_FOR_MASKED_LM_MAPPING_NAMES
     tables = ["AutoModel", "AutoModelForImageTextToText", "AutoModelForSpeechSeq2Seq", "AutoModelForTextToWaveform"]
     tables.insert(len(tables) if two_sided else 0, "AutoModelForCausalLM")
+    if generates and config.is_encoder_decoder:
+        tables = ["AutoModelForSeq2SeqLM", "AutoModelForSpeechSeq2Seq", *tables]
     for table in tables:
         mapping = getattr(transformers, table)._model_mapping
         if type(config) in mapping and _is_made_from(mapping[type(config)], config):

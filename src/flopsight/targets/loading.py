@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError
@@ -45,13 +46,17 @@ def load_target(
     train: bool = False,
     optimizer: bool = False,
     sizes: Sizes | None = None,
+    generates: bool = False,
 ) -> Target:
-    """The model that a target names, on its device and in its dtype, with inputs that fit its forward."""
+    """The model that a target names, on its device and in its dtype, with inputs that fit its forward.
+
+    Where it `generates`, a model type of transformers comes with its vocabulary head.
+    """
     from ..capture.hooks.garbage import rarer_collections
 
     address = find_target(text) if isinstance(text, str) else text
     with rarer_collections():  # importing torch and transformers makes a million objects, and none of them is garbage
-        blueprint = make_blueprint(address)
+        blueprint = make_blueprint(address, generates=generates)
         target, brought = build_target(
             address, blueprint, device=device, dtype=dtype, meta=meta, train=train, optimizer=optimizer
         )
@@ -140,12 +145,13 @@ def moved(value: Any, device: torch.device, dtype: torch.dtype | None) -> Any:
     return value.to(device)
 
 
-def make_blueprint(address: Address) -> Blueprint:
+def make_blueprint(address: Address, *, generates: bool = False) -> Blueprint:
+    """How the target is built."""
     from . import code, diffusion, embedded, hugging_face, vision
 
     builders: Mapping[str, Callable[[Address], Blueprint]] = {
         "zoo": embedded.zoo_blueprint,
-        "hf": hugging_face.hugging_face_blueprint,
+        "hf": partial(hugging_face.hugging_face_blueprint, generates=generates),
         "timm": vision.timm_blueprint,
         "torchvision": vision.torchvision_blueprint,
         "diffusers": diffusion.diffusers_blueprint,

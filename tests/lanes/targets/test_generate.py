@@ -1,4 +1,4 @@
-"""Prefill and decode of decoders, against the closed form of a Llama; static and dynamic caches, on meta and real."""
+"""Prefill and decode against closed forms: Llama, T5, Whisper, Mamba; static and dynamic caches, on meta and real."""
 
 import pytest
 import torch
@@ -11,8 +11,9 @@ from flopsight.targets.loading import load_target
 
 
 def generated(name, shape, new_tokens, meta=True, **options):
-    target = load_target(f"hf:{name}", parse_inputs([shape]), meta=meta)
-    return flopsight.generation(target.model.eval(), target.kwargs["input_ids"], new_tokens, **options)
+    target = load_target(f"hf:{name}", parse_inputs([shape] if shape else []), meta=meta, generates=True)
+    prompt = target.kwargs[target.model.main_input_name]
+    return flopsight.generation(target.model.eval(), prompt, new_tokens, **options)
 
 
 def llama_macs(position, *, hidden, keys, inner, layers, vocabulary):
@@ -71,6 +72,59 @@ def test_a_real_model_is_timed_and_costs_what_its_twin_costs(cache):
     assert torch.is_grad_enabled()
 
 
+def t5_decoder_macs(length, encoded, *, width=512, inner=2048, layers=6, vocabulary=32128):
+    """One token that attends to `length` tokens, itself included, and to what was encoded, whose keys are there already."""
+    layer = 6 * width * width + 2 * width * inner + 2 * (length + encoded) * width
+    return layers * layer + width * vocabulary
+
+
+@pytest.mark.parametrize("meta", [True, False])
+def test_an_encoder_is_prefill_and_each_new_token_a_forward_of_the_decoder(meta):
+    """T5 small: 6 layers of width 512 on either side; the decoder's first token goes with the encoder."""
+    made = generated("t5", "2x64", 3, meta=meta, latency=False)
+
+    assert made.decode.macs == 2 * sum(t5_decoder_macs(length, 64) for length in (2, 3, 4))
+    encoder = 6 * (64 * (4 * 512 * 512 + 2 * 512 * 2048) + 2 * 64 * 64 * 512)
+    keys_of_encoded = 6 * 64 * 2 * 512 * 512
+    assert made.prefill.macs == 2 * (encoder + keys_of_encoded + t5_decoder_macs(1, 64))
+    assert made.cache_bytes == 2 * (2 * 6 * 512 * 4) * (64 + 1 + 3)
+    assert made.cache_bytes_per_token == 2 * 6 * 512 * 4
+    assert (made.batch, made.prompt) == (2, 64)
+
+
+def test_a_static_cache_of_an_encoder_decoder_attends_to_its_full_length():
+    made = generated("t5", "1x64", 3, cache="static")
+
+    assert made.decode.macs == 3 * t5_decoder_macs(4, 64)
+    assert made.cache_bytes == made.prompt_cache_bytes == (2 * 6 * 512 * 4) * (64 + 4)
+    assert made.cache_bytes_per_token == 2 * 6 * 512 * 4
+
+
+def test_sound_is_encoded_once():
+    """Whisper tiny: 3,000 frames become 1,500 positions; 4 layers of width 384."""
+    made = generated("whisper-tiny", "", 2)
+
+    assert made.prompt == 1500
+    assert made.cache_bytes == (2 * 4 * 384 * 4) * (1500 + 1 + 2)
+    layer = 6 * 384 * 384 + 2 * 384 * 1536
+    assert made.decode.macs == sum(4 * (layer + 2 * (n + 1500) * 384) + 384 * 51865 for n in (2, 3))
+
+
+@pytest.mark.parametrize("cache", ["dynamic", "static"])
+def test_a_state_space_model_keeps_a_state_that_does_not_grow(cache):
+    """Mamba with 2 layers: width 768, inner 1,536, state 16, kernel 4, steps of rank 48."""
+    short, long = (generated("mamba:num_hidden_layers=2", shape, 3, cache=cache) for shape in ("2x16", "2x64"))
+
+    inner, state, kernel, rank = 1536, 16, 4, 48
+    state_bytes = 2 * 2 * inner * (kernel + state) * 4
+    assert long.cache_bytes == long.prompt_cache_bytes == short.cache_bytes == state_bytes
+    assert long.cache_bytes_per_token == 0
+    mixer = 768 * 2 * inner + inner * (rank + 2 * state) + rank * inner + inner * state + inner * 768
+    convolution = 2 * inner * kernel  # transformers keeps one position more than the kernel sees, so it runs twice
+    assert long.decode.macs == short.decode.macs == 2 * 3 * (2 * (mixer + convolution) + 768 * 50280)
+    assert "state" in str(long)
+
+
 def test_the_command_shows_both_parts_and_saves_them(tmp_path, capsys):
     saved = tmp_path / "p.json"
 
@@ -87,6 +141,8 @@ def test_the_command_shows_both_parts_and_saves_them(tmp_path, capsys):
 def test_what_cannot_generate_is_one_sentence():
     with pytest.raises(InputError, match="BertModel cannot generate token by token"):
         generated("bert-base", "1x8", 1)
+    with pytest.raises(InputError, match="RwkvForCausalLM cannot generate.* past_key_values or cache_params"):
+        generated("rwkv:num_hidden_layers=1", "1x8", 1)
     with pytest.raises(InputError, match="cache must be 'dynamic' or 'static', not 'big'"):
         generated("gpt2", "1x8", 1, cache="big")
 
