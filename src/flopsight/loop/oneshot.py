@@ -72,9 +72,11 @@ class OneShot:
         if seen is None or self.running or seen.raised:
             return
         self._thread = threading.get_ident()
-        if not seen.whole:
+        if seen.whole:
+            self._stack.enter_context(module_calls(self._watch, bare=True))
+        else:
+            seen.timer.at_entry = self._at_entry
             self._stack.enter_context(seen.timer.running())
-        self._stack.enter_context(module_calls(self._watch, bare=True))
         self.running = True
 
     def stop(self) -> None:
@@ -102,23 +104,28 @@ class OneShot:
 
     def _watch(self, call: Call) -> Call:
         def entering(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
-            seen = self._seen
-            if compiling() or self._entered or seen is None or threading.get_ident() != self._thread:
+            if compiling() or self._entered or threading.get_ident() != self._thread:
                 return call(module, *args, **kwargs)
-            site = seen.timer.sites.row(self.model if module is self._given.model else module)
-            if site is None:
-                return call(module, *args, **kwargs)
-            self._entered = True
-            try:
-                return self._enter(seen, site, call, (module, *args), kwargs)
-            except BaseException as problem:
-                seen.raised = type(problem).__name__
-                self.stop()
-                raise
-            finally:
-                self._entered = False
+            return self._at_entry(call, call, module, args, kwargs)
 
         return entering
+
+    def _at_entry(self, plain: Call, call: Call, module: nn.Module, args: Any, kwargs: Any) -> Any:
+        """A module is called from outside the model: count and time `call`, or leave it `plain` if it is not the model's."""
+        seen = self._seen
+        watched = self.model if module is self._given.model else module
+        site = seen.timer.sites.row(watched) if seen is not None else None
+        if seen is None or site is None:
+            return plain(module, *args, **kwargs)
+        self._entered, seen.timer.at_entry = True, None
+        try:
+            return self._enter(seen, site, call, (module, *args), kwargs)
+        except BaseException as problem:
+            seen.raised = type(problem).__name__
+            self.stop()
+            raise
+        finally:
+            self._entered, seen.timer.at_entry = False, self._at_entry
 
     def _enter(self, seen: SeenCalls, site: Site, call: Call, given: tuple[Any, ...], kwargs: Any) -> Any:
         self._made = None

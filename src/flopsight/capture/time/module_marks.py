@@ -25,6 +25,8 @@ class Timer:
         """(number of the next autograd node, the row that will make it), on the thread that began."""
         self.again: Callable[[tuple[Site | None, bool, float]], None] | None = None
         """Called with the begin and the end of every module that a checkpoint runs again during backward."""
+        self.at_entry: Callable[..., Any] | None = None
+        """Makes a call from outside the model in our place, given the call without marks and with them."""
         self._now = now
         self._threads: dict[int, list[Any]] = {}
         self._thread = self._owner = 0
@@ -51,6 +53,8 @@ class Timer:
             if compiling() or ident() != thread or (here[0] is outside and task() != -1):
                 return plain(module, *args, **kwargs)  # a checkpoint runs its forward again in backward
             caller = here[0]
+            if caller is outside and self.at_entry is not None:
+                return self.at_entry(plain, timed, module, args, kwargs)
             here[0] = site = single(id(module)) or find(module, caller)
             mark(now())
             mark(site)
