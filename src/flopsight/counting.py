@@ -19,9 +19,11 @@ from .capture.hooks import internals
 from .capture.hooks.garbage import rarer_collections
 from .capture.hooks.parallel import divides_attention
 from .capture.hooks.patches import unseen
-from .capture.model.restore import Values, kept_inputs, kept_model, kept_rng, kept_training_state
+from .capture.model.outside_caches import kept_outside_caches
+from .capture.model.restore import Values, kept_inputs, kept_model, kept_rng
 from .capture.model.run import Run
 from .capture.model.sites import Sites, sites_of
+from .capture.model.training_state import kept_training_state
 from .capture.twin.meta_copy import NoTwinError, twin_of
 from .capture.twin.meta_counter import MetaCounter
 from .caveats import Note, NoTwin, PutBack, Raised
@@ -197,7 +199,7 @@ def count_on_twin(run: Run, options: Options = DEFAULTS, make: Callable[[Run], R
     target = options.target or run.device.type
     begun: Recording | None = None
     try:
-        with apart():
+        with apart(), kept_outside_caches(run.model):
             twin = make(run)
             parameters = [parameter.detach() for parameter in twin.model.parameters()]
             recording = Recording(twin.model, replace(options, run=twin, target=target))

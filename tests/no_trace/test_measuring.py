@@ -121,6 +121,20 @@ def test_an_input_s_gradient_is_the_user_s(measure):
 
 
 @pytest.mark.parametrize("measure", MEASURES)
+@pytest.mark.parametrize("before", [None, torch.full((2,), 3.0)], ids=["no gradient", "a gradient"])
+def test_what_else_the_loss_reads_keeps_its_gradient(measure, before):
+    model, scale = Net(), nn.Parameter(torch.ones(2))
+    scale.grad = before
+    loss = lambda output: (output * scale).sum() + sum(p.square().sum() for p in model.parameters())  # noqa: E731
+
+    MEASURES[measure](model, (torch.ones(4, 8),), train=True, loss=loss)
+
+    assert scale.grad is before
+    assert before is None or torch.equal(before, torch.full((2,), 3.0))
+    assert all(parameter.grad is None for parameter in model.parameters())
+
+
+@pytest.mark.parametrize("measure", MEASURES)
 @pytest.mark.parametrize("wrap", [lambda x: (x,), lambda x: ([{"x": x}],)], ids=["bare", "in containers"])
 def test_backward_stops_at_the_inputs(measure, wrap):
     class Head(nn.Module):

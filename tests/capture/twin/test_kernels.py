@@ -45,7 +45,7 @@ def both(model, *args, train=True):
 
 LAYERS = [
     nn.BatchNorm2d(CHANNELS), nn.GroupNorm(2, CHANNELS), nn.LayerNorm(WIDTH), nn.ELU(), nn.Hardswish(), nn.Hardsigmoid(),
-    nn.Softplus(), nn.LogSigmoid(), nn.ReLU6(), nn.GLU(), nn.ReflectionPad2d(1), nn.ReplicationPad2d(1),
+    nn.Softplus(), nn.LogSigmoid(), nn.Mish(), nn.ReLU6(), nn.GLU(), nn.ReflectionPad2d(1), nn.ReplicationPad2d(1),
     nn.ChannelShuffle(2), nn.Conv2d(CHANNELS, 1, 3),
 ]  # fmt: skip
 

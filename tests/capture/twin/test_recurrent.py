@@ -3,6 +3,7 @@
 import pytest
 import torch
 from torch import nn
+from torch.nn.utils.rnn import pack_padded_sequence
 
 import flopsight
 
@@ -51,6 +52,50 @@ def test_a_training_step_costs_and_keeps_the_same_on_meta(name):
     real, meta = (flopsight.count(Outputs(network), (x,), train=True, on=on) for on in ("real", "meta"))
 
     assert figures(meta) == figures(real)
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_inference_costs_and_needs_the_same_on_meta(name):
+    network = NETWORKS[name].eval()
+    x = torch.randn(STEPS, BATCH, WIDTH, dtype=network.weight_ih_l0.dtype)
+
+    with torch.no_grad():
+        real = flopsight.profile(Outputs(network), (x,), latency=False)
+        meta = flopsight.count(Outputs(network), (x,), on="meta")
+
+    assert figures(meta) == figures(real)
+
+
+class Packed(nn.Module):
+    """A network on sequences of several lengths."""
+
+    def __init__(self, network):
+        super().__init__()
+        self.network = network
+
+    def forward(self, x, lengths):
+        output, states = self.network(pack_padded_sequence(x, lengths))
+        return output.data, states
+
+
+LENGTHS = (6, 4, 1)
+
+
+@pytest.mark.parametrize("train", [True, False])
+@pytest.mark.parametrize("bidirectional", [False, True])
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN])
+def test_packed_sequences_cost_and_need_the_same_on_meta(kind, bidirectional, train):
+    model = Packed(kind(WIDTH, HIDDEN, 2, bidirectional=bidirectional)).train(train)
+    given = torch.randn(STEPS, BATCH, WIDTH), torch.tensor(LENGTHS)
+
+    with torch.set_grad_enabled(train):
+        real = flopsight.profile(model, given, train=train, latency=False)
+        meta = flopsight.count(model, given, train=train, on="meta")
+
+    assert figures(meta) == figures(real)
+    gates, directions = len(model.network.weight_ih_l0) // HIDDEN, 1 + bidirectional
+    widths = (WIDTH + HIDDEN) + (directions * HIDDEN + HIDDEN)  # of the first layer, and of the second
+    assert meta.macs == sum(LENGTHS) * directions * gates * HIDDEN * widths
 
 
 @pytest.mark.parametrize("on", ["real", "meta"])

@@ -44,6 +44,7 @@ PRIVATE_NAMES = {
     "torch._fused_sdp_choice": META,
     "torch._prims_common.suggest_memory_format": META,
     "torch._C._get_mkldnn_enabled": META,
+    "torch._C._AutoDispatchBelowAutograd": META,
     "torch._C._dispatch_get_registrations_for_dispatch_key": META,
     "torch._C._dispatch_tls_set_dispatch_key_excluded": META,
     "torch._C._dispatch_tls_set_dispatch_key_included": META,

@@ -23,8 +23,6 @@ from .tensors import stored_bytes
 from .wrappers import is_parallel, training_flags
 
 CONTAINERS = frozenset((list, dict, set, OrderedDict, defaultdict, Counter, deque))
-OPTIMIZER_DEPTH = 3
-"""An optimizer's attributes hold its state, that the state of a parameter, and that perhaps a list of tensors."""
 
 
 @contextmanager
@@ -82,27 +80,6 @@ def kept_inputs(tensors: Iterable[torch.Tensor]) -> Iterator[int]:
         yield inputs.nbytes
     finally:
         inputs.put_back(only_written=True)
-
-
-@contextmanager
-def kept_training_state(model: nn.Module, optimizer: torch.optim.Optimizer | None) -> Iterator[int]:
-    """Put back gradients and, where an optimizer steps, parameters and everything that it keeps."""
-    steps = [] if optimizer is None else [p for group in optimizer.param_groups for p in group["params"]]
-    parameters = list(dict.fromkeys([*model.parameters(), *steps]))
-    gradients = [(parameter, parameter.grad) for parameter in parameters]
-    held = AttributeContents([] if optimizer is None else [vars(optimizer)], depth=OPTIMIZER_DEPTH)
-    values = Values([] if optimizer is None else [*parameters, *held.tensors()])
-    for parameter in parameters:
-        parameter.grad = None
-
-    def put_gradients_back() -> None:
-        put_all_back(partial(setattr, parameter, "grad", gradient) for parameter, gradient in gradients)
-
-    with ExitStack() as afterwards:
-        afterwards.callback(values.put_back)
-        afterwards.callback(held.put_back)
-        afterwards.callback(put_gradients_back)
-        yield values.nbytes
 
 
 def put_all_back(steps: Iterable[Callable[[], None]]) -> None:

@@ -23,7 +23,7 @@ from . import known_values
 from .attention import attention_as_on
 from .autocast import Autocast
 from .cpu_kernels import CPU_KERNELS
-from .meta_kernels import KERNELS, by_single_precision, spread
+from .meta_kernels import KERNELS, by_single_precision, spread, whole_on_meta
 from .model_line import model_line
 from .target_device import TargetDevice
 from .value_ops import AFTER, INSTEAD, ZERO
@@ -66,6 +66,7 @@ class MetaCounter(Counter):
     def _watch_all(self, entered: ExitStack) -> None:
         """Begin to watch; the model runs as it would on the target device."""
         entered.enter_context(attention_as_on(self._target))
+        entered.enter_context(whole_on_meta())
         entered.enter_context(Autocast(self._target).watching())
         entered.enter_context(self._disguise)
         entered.enter_context(wrapped(torch.overrides, "has_torch_function", self._disguise.unnoticed))

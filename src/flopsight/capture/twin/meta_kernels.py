@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
 
 from ..hooks import internals
+from ..hooks.shared import Shared
 from ..model.tensors import flat
 
 Tensor = torch.Tensor
@@ -149,6 +151,27 @@ def multi_head_attention(
     return torch.empty(query.shape, dtype=query.dtype, device="meta"), weights
 
 
+def _mish_backward(grad: Tensor, data: Tensor) -> Tensor:
+    with internals.below_autograd():
+        whole: Tensor = aten.mish_backward.default(grad, data)
+    return whole
+
+
+def _register() -> Callable[[], None]:
+    """Registered once for all users: torch warns on a second registration."""
+    library = torch.library.Library("aten", "IMPL")
+    library.impl("mish_backward", _mish_backward, "AutogradMeta")
+    return internals.unregister(library)
+
+
+_whole: Shared[object] = Shared(_register)
+
+
+def whole_on_meta() -> AbstractContextManager[None]:
+    """Inside the block, ops that fall apart on meta and on no other device stay whole."""
+    return _whole.used_by(object())
+
+
 KERNELS: dict[Any, Callable[..., Any]] = internals.by_op(
     {
         "aten.convolution.default": convolution,
@@ -160,6 +183,7 @@ KERNELS: dict[Any, Callable[..., Any]] = internals.by_op(
         "aten.hardsigmoid_backward.default": like_a_product,
         "aten.hardswish_backward.default": like_a_product,
         "aten.hardtanh_backward.default": like_a_product,
+        "aten.mish_backward.default": like_a_product,
         "aten.softplus_backward.default": like_a_product,
         "aten.log_sigmoid_backward.default": like_the_gradient,
         "aten.glu_backward.default": in_plain_order,

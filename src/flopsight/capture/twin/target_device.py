@@ -163,8 +163,7 @@ def _recurrent(kind: str) -> Callable[..., Any]:
     def run(mode: TargetDevice, func: Any, args: Any, kwargs: Any) -> Any:
         if mode.device.type == "cuda" and torch.backends.cudnn.enabled:
             return recurrent.network_on_cuda(kind, *args)
-        made = recurrent.layers_on_cpu(kind, *args) if mode.device.type == "cpu" else None
-        return func(*args, **kwargs) if made is None else made
+        return recurrent.layers_on_cpu(kind, *args) if mode.device.type == "cpu" else func(*args, **kwargs)
 
     return run
 

@@ -16,6 +16,8 @@ sequence_number: Callable[[], int] = torch._C._autograd._get_sequence_nr
 """The number that the next autograd node made on this thread will get."""
 current_node: Callable[[], Any] = torch._C._current_autograd_node
 """The autograd node that backward is running, or None."""
+below_autograd = torch._C._AutoDispatchBelowAutograd
+"""A context in which an op goes past autograd: one that autograd would take apart reaches the modes whole."""
 NO_SEQUENCE = 1 << 62
 """AccumulateGrad nodes carry a number above every real one."""
 
