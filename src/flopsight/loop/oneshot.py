@@ -29,6 +29,7 @@ from ..errors import InputError, StateError
 from ..run_profile import Ignored, Options
 from ..tree import Profile
 from .call_at_entry import CallAtEntry
+from .quiet import quiet
 from .rehearsal import Rehearsal
 from .seen_calls import SeenCalls
 
@@ -154,15 +155,15 @@ class OneShot:
         try:
             output = self._time(seen, call, given, kwargs)
         except BaseException:
-            with pausing():
+            with pausing(), quiet():
                 _count_raised(seen, entry)
             raise
-        with pausing():
+        with pausing(), quiet():
             _count(seen, entry)
         return output
 
     def _count_then_run(self, seen: SeenCalls, run: Run, call: Call, given: Any, kwargs: Any) -> Any:
-        with pausing():
+        with pausing(), quiet():
             # made before the count, so that nothing but the rehearsal comes between the count and the call
             rehearsal = Rehearsal(self.model, run.part, given[1:], kwargs) if self._rehearses else None
             try:
@@ -176,7 +177,7 @@ class OneShot:
         # Unpatching is outside the time of the call: it clears the attribute caches of every module class.
         with self._unpatched(seen):
             if rehearsal is not None:
-                with pausing(), apart():
+                with pausing(), quiet(), apart():
                     rehearsal.run(counted.parameters, self._clock)
             return self._time(seen, call, given, kwargs)
 

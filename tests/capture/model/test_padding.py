@@ -88,3 +88,17 @@ def test_inputs_that_torch_func_maps_over_are_not_read():
 
     assert window.profile.root.calls == 1
     assert window.profile.padding is None
+
+
+def test_a_model_whose_configuration_raises_runs_and_is_counted():
+    class Unready(nn.Linear):
+        @property
+        def config(self):
+            raise RuntimeError("not loaded yet")
+
+    model = Unready(8, 2, bias=False)
+    with flopsight.step_profiler(model, steps=[0]) as window:
+        model(torch.ones(4, 8))
+        window.step()
+
+    assert window.profile.macs == 4 * 8 * 2

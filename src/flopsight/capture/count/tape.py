@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -87,9 +88,10 @@ class Tape:
 
     def note_padding(self, model: nn.Module, args: Any, kwargs: Any) -> None:
         """A model was called from outside every other: read how much of its batch is padding."""
-        found = padding_of(model, args, kwargs)
-        if found is not None:
-            self.padding = found if self.padding is None else self.padding + found
+        with suppress(Exception):  # an attribute of the model may raise when it is read, and the step must not
+            found = padding_of(model, args, kwargs)
+            if found is not None:
+                self.padding = found if self.padding is None else self.padding + found
 
     def note_raised(self, problem: BaseException, site: Site, phase: str) -> None:
         """An exception passes a row; the first row that it passes is where it was raised."""
