@@ -13,6 +13,7 @@ from . import __version__
 from .analysis.build import Observed, build
 from .capture.count.tape import Tape
 from .capture.hooks.garbage import rarer_collections
+from .capture.hooks.optimizer_steps import with_inner
 from .capture.model.module_rows import module_rows, scripted_rows
 from .capture.model.run import Run, batch_size_of, tokens_of
 from .capture.model.sites import Sites
@@ -103,7 +104,8 @@ def _none_ignored(_row: ModuleRow) -> bool:
 
 def _optimizers(options: Options) -> list[torch.optim.Optimizer]:
     own = options.run.optimizer if options.run is not None else None
-    return list(dict.fromkeys([*([] if own is None else [own]), *options.optimizers]))
+    outer = [*([] if own is None else [own]), *options.optimizers]
+    return list(dict.fromkeys(part for optimizer in outer for part in with_inner(optimizer)))
 
 
 def state_tensors(options: Options) -> list[torch.Tensor]:

@@ -2,18 +2,20 @@
 
 import os
 
+import torch
 from distributed.nets import Pair, batch, net
-from torch import distributed
+from torch import distributed, nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
+from torch.distributed.pipelining import PipelineStage, ScheduleGPipe
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 
 import flopsight
 
 
-def sharded(model, mesh):
+def sharded(model, mesh, **options):
     for block in model:
-        fully_shard(block, mesh=mesh)
+        fully_shard(block, mesh=mesh, **options)
     return fully_shard(model, mesh=mesh)
 
 
@@ -30,6 +32,27 @@ def tensor_parallel_and_sharded():
     sharded(model, mesh["dp"])
     first, second = flopsight.count(model, (x,), train=True), flopsight.count(model, (x,), train=True)
     return first, second, flopsight.gather(first)
+
+
+def kept_in_halves():
+    """After forward every pair of ranks keeps the weights, a half each, so that backward gathers within pairs."""
+    mesh = init_device_mesh("cpu", (4,), mesh_dim_names=("dp",))
+    model, x = sharded(net(), mesh, reshard_after_forward=2), batch()
+    return flopsight.count(model, (x,), train=True), flopsight.count(model, (x,), train=True)
+
+
+def sharded_stages():
+    """A pipeline of two stages, each sharded over two ranks."""
+    mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("pp", "dp"))
+    number, part = mesh["pp"].get_local_rank(), sharded(nn.Sequential(Pair()), mesh["dp"])
+    stage = PipelineStage(part, number, 2, torch.device("cpu"), group=mesh["pp"].get_group())
+    schedule = ScheduleGPipe(stage, n_microbatches=2, loss_fn=lambda out, wanted: (out - wanted).pow(2).mean())
+    profiles = []
+    for _ in range(2):
+        with flopsight.recording(part) as seen:
+            schedule.step(batch()) if number == 0 else schedule.step(target=batch())
+        profiles.append(seen.profile)
+    return *profiles, flopsight.gather(profiles[0])
 
 
 def late():
@@ -55,6 +78,8 @@ def one_dies():
 CASES = {
     "hybrid": hybrid,
     "tensor_parallel_and_sharded": tensor_parallel_and_sharded,
+    "kept_in_halves": kept_in_halves,
+    "sharded_stages": sharded_stages,
     "late": late,
     "one_dies": one_dies,
 }

@@ -51,6 +51,30 @@ def test_tensor_parallel_shards_keep_the_two_dimensions_apart(jobs):
             assert (profile.world.data_parallel, profile.world.model_parallel) == (2, 2)
 
 
+def test_weights_kept_in_halves_are_gathered_within_pairs(jobs):
+    for first, second in checked(jobs, "kept_in_halves"):
+        assert first.comm == second.comm
+        assert {(row.op, row.phase, row.group_size): (row.calls, row.bytes // row.calls) for row in first.comm} == {
+            ("all_gather", "forward", 4): (2, 1_024),  # a quarter of a Pair's 4,096 bytes
+            ("all_gather", "backward", 2): (2, 2_048),
+            ("reduce_scatter", "backward", 4): (2, 4_096),
+        }
+        assert (first.params, first.whole.params) == (512, 2_048)
+
+
+def test_a_sharded_stage_scatters_its_gradients_in_backward(jobs):
+    found = checked(jobs, "sharded_stages")
+    for first, second, _ in found:
+        assert first.comm == second.comm
+        rows = {(row.op, row.phase): (row.calls, row.bytes) for row in first.comm if row.dim == "dp"}
+        # a pipeline scatters once, when the last microbatch is over
+        assert rows[("reduce_scatter", "backward")] == (1, 4_096)
+        assert {phase for _, phase in rows} == {"forward", "backward"}
+        assert (first.world.pipeline, first.world.data_parallel) == (2, 2)
+    job = found[0][2]
+    assert (job.whole.params, job.whole.macs) == (2_048, 4 * PRODUCT)
+
+
 def test_four_ranks_gather_to_one_job(jobs):
     first, *others = [job for _, _, job in checked(jobs, "tensor_parallel_and_sharded")]
 

@@ -194,6 +194,16 @@ def test_buckets_are_there_before_any_backward(jobs):
         assert profile.at_peak["buckets"] == profile.at_peak["parameters"] == 2_048 * FLOAT
 
 
+def test_an_optimizer_that_divides_its_state_sends_weights_in_its_step_and_leaves_no_state(jobs):
+    for first, second, states in checked(jobs, "zero_redundancy"):
+        for profile in (first, second):
+            # every rank steps two of four weights: two moments of 512 floats and a step count each
+            assert profile.at_peak["optimizer"] == 2 * (2 * 512 * FLOAT + FLOAT)
+            sent = {row.op: (row.phase, row.calls, row.bytes) for row in profile.comm}
+            assert sent["broadcast"] == ("optimizer", 4, 2 * 512 * FLOAT)
+        assert states == 0
+
+
 def test_small_buckets_are_separate_rows(jobs):
     for profile in checked(jobs, "ddp_two_buckets"):
         assert len(profile.root.comm) > 1

@@ -8,6 +8,7 @@ from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FullyShardedDataParallel, MixedPrecisionPolicy, fully_shard
 from torch.distributed.fsdp.wrap import ModuleWrapPolicy
+from torch.distributed.optim import ZeroRedundancyOptimizer
 from torch.distributed.pipelining import PipelineStage, ScheduleGPipe
 from torch.distributed.tensor import Replicate, Shard
 from torch.distributed.tensor.experimental import context_parallel
@@ -116,6 +117,13 @@ def ddp_halves():
 
 def ddp_without_backward():
     return flopsight.profile(DistributedDataParallel(net()), (batch(),), latency=False)
+
+
+def zero_redundancy():
+    """torch's optimizer that divides its state over the ranks; how much state the one inside it has afterwards."""
+    model, x = DistributedDataParallel(net()), batch()
+    optimizer = ZeroRedundancyOptimizer(model.parameters(), torch.optim.AdamW)
+    return *twice(lambda: flopsight.count(model, (x,), train=True, optimizer=optimizer)), len(optimizer.optim.state)
 
 
 def ddp_without_sync():
@@ -314,6 +322,7 @@ CASES = {
     "ddp_views": ddp_views,
     "ddp_halves": ddp_halves,
     "ddp_without_backward": ddp_without_backward,
+    "zero_redundancy": zero_redundancy,
     "ddp_without_sync": ddp_without_sync,
     "ddp_static_graph": ddp_static_graph,
     "ddp_two_buckets": ddp_two_buckets,

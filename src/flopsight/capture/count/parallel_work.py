@@ -95,12 +95,12 @@ class ParallelWork:
                 row = self._sites.row(module) if module is not None else None
                 if position is None or row is None:
                     return plain(*args, **kwargs)
-                before = position.acting, position.gathering
-                position.acting, position.gathering = row, work.gathers
+                before = position.acting, position.gathering, position.phase
+                position.acting, position.gathering, position.phase = row, work.gathers, work.phase or position.phase
                 try:
                     return plain(*args, **kwargs)
                 finally:
-                    position.acting, position.gathering = before
+                    position.acting, position.gathering, position.phase = before
                     if work.gathered is not None:
                         self._tape.note_gathered(work.gathered(args), row)
 

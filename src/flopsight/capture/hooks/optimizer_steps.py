@@ -22,6 +22,8 @@ class _Listener:
     afterwards: Begin | None = None
 
 
+_outer: torch.optim.Optimizer | None = None
+"""The optimizer that steps now, or whose step raised: those that it holds do part of its work."""
 _running_hooks = False
 """Whether torch runs our post hook at the moment: it refuses that hooks are removed meanwhile."""
 
@@ -54,12 +56,25 @@ def after_optimizer_steps(afterwards: Begin) -> AbstractContextManager[None]:
     return _hooks.used_by(_Listener(afterwards=afterwards))
 
 
+def with_inner(optimizer: torch.optim.Optimizer) -> list[torch.optim.Optimizer]:
+    """An optimizer and those that it holds and steps, as torch's ZeroRedundancyOptimizer does."""
+    return [optimizer, *(value for value in vars(optimizer).values() if isinstance(value, torch.optim.Optimizer))]
+
+
 def let_go() -> None:
     """Remove the hooks that no listener needs any more, where that was put off because torch was running them."""
     _hooks.settle()
 
 
+def _is_inner(optimizer: torch.optim.Optimizer) -> bool:
+    return _outer is not None and any(held is optimizer for held in with_inner(_outer)[1:])
+
+
 def _begin(optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> Any:
+    global _outer  # noqa: PLW0603
+    if _is_inner(optimizer):
+        return None
+    _outer = optimizer
     if not any(listener.begin for listener in _hooks.users):
         return None
     _tell_begin(optimizer)
@@ -93,7 +108,10 @@ def _end() -> None:
 
 
 def _after(optimizer: torch.optim.Optimizer, _args: Any, _kwargs: Any) -> None:
-    global _running_hooks  # noqa: PLW0603
+    global _running_hooks, _outer  # noqa: PLW0603
+    if _is_inner(optimizer):
+        return
+    _outer = None
     _end()
     _running_hooks = True
     try:

@@ -30,6 +30,8 @@ class OwnWork:
     """Whether what it allocates is for gathered weights."""
     gathered: Callable[[tuple[Any, ...]], list[torch.Tensor]] | None = None
     """The weights that are whole when it ends, from its arguments."""
+    phase: str | None = None
+    """The phase of its work, also where a pipeline calls it after autograd has ended."""
 
 
 def own_work() -> Iterator[OwnWork]:
@@ -37,8 +39,9 @@ def own_work() -> Iterator[OwnWork]:
     group = _module("torch.distributed.fsdp._fully_shard._fsdp_param_group")
     if group is not None:
         kind = group.FSDPParamGroup
-        for name in ("reshard", "post_backward", "finalize_backward"):
-            yield OwnWork(kind, name, _first_module)
+        yield OwnWork(kind, "reshard", _first_module)
+        for name in ("post_backward", "finalize_backward"):
+            yield OwnWork(kind, name, _first_module, phase=BACKWARD)
         yield OwnWork(kind, "unshard", _first_module, gathers=True)
         yield OwnWork(kind, "wait_for_unshard", _first_module, gathers=True, gathered=lambda args: _unsharded(args[0]))
     older = _module("torch.distributed.fsdp._runtime_utils")

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from ..hooks.optimizer_steps import with_inner
 from ..hooks.patches import Call, wrapped
 from .restore import AttributeContents, Values, put_all_back
 
@@ -22,7 +23,7 @@ def kept_training_state(model: nn.Module, optimizer: torch.optim.Optimizer | Non
     """Put back gradients and, where an optimizer steps, parameters and everything that it keeps."""
     steps = [] if optimizer is None else [p for group in optimizer.param_groups for p in group["params"]]
     parameters = list(dict.fromkeys([*model.parameters(), *steps]))
-    held = AttributeContents([] if optimizer is None else [vars(optimizer)], depth=OPTIMIZER_DEPTH)
+    held = AttributeContents(map(vars, [] if optimizer is None else with_inner(optimizer)), depth=OPTIMIZER_DEPTH)
     values = Values([] if optimizer is None else [*parameters, *held.tensors()])
     with ExitStack() as afterwards:
         afterwards.callback(values.put_back)
