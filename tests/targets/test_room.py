@@ -9,6 +9,8 @@ from torch import nn
 
 from flopsight.errors import InputError
 from flopsight.targets import room
+from flopsight.targets.inputs import parse_inputs
+from flopsight.targets.loading import load_target
 from flopsight.targets.room import build_within_memory
 
 GIGABYTE = 1_000_000_000
@@ -74,6 +76,32 @@ def test_what_the_model_prints_is_printed_once(monkeypatch, capsys):
     build_within_memory("n", build)
 
     assert capsys.readouterr().out == "built\n"
+
+
+@pytest.fixture
+def file_with_a_model(tmp_path, monkeypatch):
+    """A file that makes a model when it is imported: 4 million parameters, 16 MB."""
+    (tmp_path / "made_at_import.py").write_text("from torch import nn\nmodel = nn.Linear(2000, 2000, bias=False)\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setattr(room, "SMALL", 1)
+    yield "made_at_import.py"
+    sys.modules.pop("made_at_import", None)
+
+
+def test_a_model_that_is_made_when_its_file_is_imported_is_refused_too(file_with_a_model, monkeypatch):
+    monkeypatch.setattr(room, "free_memory", lambda device="cpu": 1_000_000)
+
+    with pytest.raises(InputError, match="made_at_import.py has 4.00 M parameters, 16.0 MB; this machine has 1.00 MB"):
+        load_target(file_with_a_model, parse_inputs(["1x2000"]))
+
+
+def test_a_model_that_is_made_when_its_file_is_imported_takes_no_memory_on_meta(file_with_a_model):
+    assert load_target(file_with_a_model, parse_inputs(["1x2000"]), meta=True).model.weight.is_meta
+
+
+def test_a_model_that_is_made_when_its_file_is_imported_is_built_where_it_fits(file_with_a_model):
+    assert not load_target(file_with_a_model, parse_inputs(["1x2000"])).model.weight.is_meta
 
 
 def test_a_refused_model_of_70_billion_parameters_takes_less_than_a_gigabyte(tmp_path):

@@ -14,7 +14,10 @@ from .inputs import Spec, TensorSpec, parse_dtype, parse_inputs
 
 BATCH, SEQ, DTYPE = "batch", "seq", "dtype"
 LAYERS = "layers"
-EXAMPLE = "batch=1,8,64 seq=2k,8k dtype=bf16 num_hidden_layers=2,4"
+EXAMPLE = "batch=1,8,64 seq=2k:32k:x2 dtype=bf16 num_hidden_layers=2,4"
+RANGE = "Ranges look like batch=1:64:x2 (doubling) or layers=2:8:2 (steps of two), both ends included."
+MOST = 1000
+"""Values that a range may have."""
 
 
 def parse_axes(words: Sequence[str]) -> dict[str, tuple[Any, ...]]:
@@ -27,10 +30,30 @@ def parse_axes(words: Sequence[str]) -> dict[str, tuple[Any, ...]]:
             raise InputError(f"{word!r} is no axis. Axes look like {EXAMPLE}.")
         if name in axes:
             raise InputError(f"The axis {name} is given twice.")
-        axes[name] = tuple(_axis_value(name, text) for text in texts)
+        axes[name] = tuple(value for text in texts for value in _axis_values(name, text))
     if not axes:
         raise InputError(f"A sweep needs an axis. Axes look like {EXAMPLE}.")
     return axes
+
+
+def _axis_values(name: str, text: str) -> list[Any]:
+    """One value, or those of a range: `1:64:x2` doubles from 1 to 64, `2:8:2` and `2:8:+2` go up by two."""
+    parts = text.split(":")
+    if len(parts) != 3 or text[0] in "'\"[({":
+        return [_axis_value(name, text)]
+    try:
+        first, last, step = parse_count(parts[0]), parse_count(parts[1]), parse_count(parts[2].lstrip("x*+"))
+    except InputError:
+        raise InputError(f"{text!r} of {name} is no range. {RANGE}") from None
+    multiplied = parts[2].startswith(("x", "*"))
+    if first < 1 or last < first or step < (2 if multiplied else 1):
+        raise InputError(f"{text!r} of {name} does not lead from {parts[0]} to {parts[1]}. {RANGE}")
+    values = [first]
+    while len(values) <= MOST and (following := values[-1] * step if multiplied else values[-1] + step) <= last:
+        values.append(following)
+    if len(values) > MOST:
+        raise InputError(f"{text!r} of {name} has more than {MOST:,} values. {RANGE}")
+    return values
 
 
 def _axis_value(name: str, text: str) -> Any:

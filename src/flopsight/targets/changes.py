@@ -98,7 +98,7 @@ def typed_arguments(shown: str, function: Callable[..., Any], changes: Mapping[s
         for name, parameter in signature.parameters.items()
         if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
     }
-    hints = _hints(function)
+    hints = type_hints(function)
     configs = _configs(hints, parameters)
     own = {name: text for name, text in changes.items() if name in parameters}
     inner = _by_config(changes, own, configs)
@@ -139,7 +139,7 @@ def _by_config(
 
 
 def _config(shown: str, kind: Any, given: Mapping[str, str], default: Any) -> Any:
-    hints = _hints(kind)
+    hints = type_hints(kind)
     changed = {
         name.rpartition(".")[2]: typed(shown, name.rpartition(".")[2], text, hints.get(name.rpartition(".")[2]))
         for name, text in given.items()
@@ -176,7 +176,8 @@ def _alternatives(hint: Any) -> list[Any]:
     return [hint]
 
 
-def _hints(function: Callable[..., Any]) -> dict[str, Any]:
+def type_hints(function: Callable[..., Any]) -> dict[str, Any]:
+    """What the annotations of a function, or of a class's constructor, say about its arguments."""
     made = function.__init__ if isinstance(function, type) else function  # type: ignore[misc]
     try:
         return typing.get_type_hints(made)

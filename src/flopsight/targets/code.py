@@ -15,22 +15,39 @@ from .address import FILE, HELP, Address
 from .blueprint import Blueprint, Call
 from .changes import typed_arguments
 from .early_checks import missing_name
+from .room import if_small
 from .users import users_code
 
 
 def code_blueprint(address: Address) -> Blueprint:
-    """A model, a class, a factory, or any of these with inputs."""
+    """A model, a class, a factory, or any of these with inputs.
+
+    Code that makes a large model when it is imported runs only when the model is built: on meta, or where it fits.
+    """
+    small = if_small(lambda: _load(address))
+
+    def build() -> tuple[Any, Call]:
+        return _made(address, _load(address) if small is None else small)
+
+    return Blueprint(build)
+
+
+def _load(address: Address) -> ModuleType:
+    with users_code(address.text):
+        return _load_file(Path(address.home)) if address.kind == FILE else _load_module(address.home)
+
+
+def _made(address: Address, module: ModuleType) -> tuple[Any, Call]:
     from torch import nn
 
     with users_code(address.text):
-        module = _load_file(Path(address.home)) if address.kind == FILE else _load_module(address.home)
         found = _attribute(module, address)
     if isinstance(found, type) or (callable(found) and not isinstance(found, nn.Module)):
         arguments = typed_arguments(address.shown, found, address.changes)
-        return Blueprint(lambda: _model_and_call(address.text, _called(address.text, found, arguments)))
+        return _model_and_call(address.text, _called(address.text, found, arguments))
     if address.changes:
         raise InputError(f"{address.shown} is {_a(found)}, which takes no changes. Name its class or a function.")
-    return Blueprint(lambda: _model_and_call(address.text, found))
+    return _model_and_call(address.text, found)
 
 
 def _called(text: str, found: Any, arguments: dict[str, Any]) -> Any:
@@ -47,7 +64,11 @@ def _load_file(path: Path) -> ModuleType:
     assert spec.loader is not None
     module = module_from_spec(spec)
     sys.modules[name] = module
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
     return module
 
 

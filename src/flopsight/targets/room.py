@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from .. import units
 from ..errors import FlopsightError, InputError
@@ -14,6 +14,7 @@ from ..hardware.free_memory import free_memory
 if TYPE_CHECKING:
     from torch import nn
 
+Made = TypeVar("Made")
 SMALL = 512 << 20
 """Bytes up to which a model is built without having been sized."""
 
@@ -26,13 +27,21 @@ def build_within_memory(
     shown: str, build: Callable[[], Any], *, device: str | None = None, train: bool = False, optimizer: bool = False
 ) -> Any:
     """What `build` returns; a large model is built on meta first, and refused where it does not fit."""
-    with contextlib.suppress(TooLarge), _allocating_at_most(SMALL):
-        return build()
+    small = if_small(build)
+    if small is not None:
+        return small
     sized = _sized(build)
     if sized is not None:
         params, weights = sized
         _check_room(shown, params, weights, device, copies=1 + train + (2 if optimizer else 0))
     return build()
+
+
+def if_small(make: Callable[[], Made]) -> Made | None:
+    """What `make` returns; None as soon as it allocates more than SMALL."""
+    with contextlib.suppress(TooLarge), _allocating_at_most(SMALL):
+        return make()
+    return None
 
 
 def _sized(build: Callable[[], Any]) -> tuple[int, int] | None:

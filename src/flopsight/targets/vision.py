@@ -12,7 +12,7 @@ from typing import Any
 from ..errors import InputError, did_you_mean
 from .address import Address
 from .blueprint import Blueprint, Call, Sizes
-from .changes import literal, typed_arguments
+from .changes import type_hints, typed, typed_arguments
 from .packages import library, torchvision
 from .users import TargetRaised, users_code
 
@@ -53,8 +53,7 @@ def timm_blueprint(address: Address) -> Blueprint:
     timm = library("timm")
     if not timm.is_model(address.name):
         _check_known(address, timm.list_models())
-    # timm hands what it does not know itself on to the model, so only the values can be read
-    arguments = {name: literal(text) for name, text in address.changes.items()}
+    arguments = _typed_by_class(address, timm.model_entrypoint(address.name))
 
     def build() -> Any:
         with _known_arguments(address, timm.model_entrypoint(address.name)), users_code(address.text):
@@ -65,6 +64,17 @@ def timm_blueprint(address: Address) -> Blueprint:
         return Call((torch.randn(shape),), remark=_said(shape))
 
     return Blueprint(build, inputs)
+
+
+def _typed_by_class(address: Address, builder: Callable[..., Any]) -> dict[str, Any]:
+    """The changes, typed by the model classes in the builder's file: timm hands them on without looking at them."""
+    from torch import nn
+
+    found = vars(sys.modules[builder.__module__]).values()
+    classes = [kind for kind in found if isinstance(kind, type) and issubclass(kind, nn.Module)]
+    models = [kind for kind in classes if "num_classes" in inspect.signature(kind).parameters]
+    hints = {name: hint for kind in models for name, hint in type_hints(kind).items()}
+    return {name: typed(address.shown, name, text, hints.get(name)) for name, text in address.changes.items()}
 
 
 @contextmanager

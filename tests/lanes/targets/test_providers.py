@@ -35,6 +35,14 @@ def test_a_timm_model_comes_with_an_image_of_its_configured_size():
     assert sum(parameter.numel() for parameter in target.model.parameters()) == 5_717_416
 
 
+def test_the_arguments_of_a_timm_model_are_typed_by_its_class():
+    target = load_target("timm:vit_tiny_patch16_224:img_size=[64,32],num_classes=1k,qkv_bias=no", meta=True)
+
+    assert target.args[0].shape == (1, 3, 64, 32)
+    assert target.model.head.out_features == 1024
+    assert target.model.blocks[0].attn.qkv.bias is None
+
+
 def test_a_decoder_comes_with_its_vocabulary_head_and_tokens():
     profile = count(
         "hf:llama:num_hidden_layers=2,hidden_size=256,intermediate_size=512,num_attention_heads=4,num_key_value_heads=4"
@@ -89,6 +97,10 @@ def test_a_model_larger_than_memory_is_refused(monkeypatch):
         ("hf:llama:hidden_size=33", "is refused by the configuration of llama"),
         ("hf:gemma3:text_config.layers=3", "'layers'"),
         ("timm:resnet50:num_clases=3", "timm:resnet50 has no argument 'num_clases'. Did you mean 'num_classes'?"),
+        (
+            "timm:vit_tiny_patch16_224:drop_path_rate=lots",
+            "drop_path_rate of timm:vit_tiny_patch16_224 is a number; 'lots' is not.",
+        ),
         (
             "torchvision:resnet50:num_clases=3",
             "torchvision:resnet50 has no argument 'num_clases'. Did you mean 'num_classes'?",
