@@ -115,6 +115,19 @@ def limit_models(device):
     yield "ViT-L b64", partial(vision, "vit_l_16", 64), BF16, {}
 
 
+def own_pace(model, inputs, profile):
+    """Processor time over wall time of a step: the part of a CPU's wall time that other processes did not have."""
+
+    def step():
+        with torch.set_grad_enabled(profile.trained):
+            made = model(*inputs)
+            if profile.trained:
+                model.zero_grad(set_to_none=True)
+                made.sum().backward()
+
+    return min(1.0, wall(step, "cpu") / step_seconds(profile))
+
+
 def limits(device):
     """Limit against measured time, by class of module; no module may be faster than its limit unless a cache holds its data."""
     for name, make, dtype, how in limit_models(device):
@@ -129,6 +142,7 @@ def limits(device):
                 train=train,
                 repeats=5,
             )
+        pace = own_pace(model, tuple(inputs.values()), profile) if device == "cpu" else 1.0
         by_kind, above = defaultdict(lambda: [0, 0.0, 0.0]), []
         for node in profile.walk():
             parts = [
@@ -136,7 +150,7 @@ def limits(device):
                 node.backward_latency or 0,
                 *(-(c.latency or 0) - (c.backward_latency or 0) for c in node.children),
             ]
-            own = sum(parts)
+            own = pace * sum(parts)
             roof = roof_of(node, profile.ceilings, dtype=profile.environment.dtype, phases=MODEL_PHASES, own=True)
             if roof is None or own <= 0 or node.path == "<outside>":
                 continue
@@ -149,9 +163,9 @@ def limits(device):
                     node, profile.ceilings, dtype=profile.environment.dtype, phases=MODEL_PHASES, own=True
                 )
                 above.append((roof.limit - own, roof.limit / own, least <= ABOVE * own, node))
-        whole, limit = seconds(profile), profile.limit()
+        whole, limit = pace * seconds(profile), profile.limit()
         print(
-            f"{name}: step {step_seconds(profile) * 1e3:.2f} ms, busy {whole * 1e3:.2f}, limit {limit * 1e3:.2f} ({limit / whole:.0%} of busy), bound by {profile.bound()}, MFU {profile.mfu or 0:.1%}"
+            f"{name}: step {pace * step_seconds(profile) * 1e3:.2f} ms, busy {whole * 1e3:.2f}, limit {limit * 1e3:.2f} ({limit / whole:.0%} of busy), bound by {profile.bound()}, MFU {profile.mfu or 0:.1%}"
         )
         for kind, (count, own, least) in sorted(by_kind.items(), key=lambda item: -item[1][1])[:7]:
             print(
@@ -333,7 +347,9 @@ def findings(device):
                 model = change(model) if change else model
                 call = partial(model, *inputs.values()) if device == "cpu" else partial(model, **inputs)
                 second = wall(call, device) / steps
-            won, promised = first - second, found.seconds if found else 0.0
+            won = first - second
+            # the wall time of a CPU is not ours alone: the share of the step is what a finding promises of its processor time
+            promised = 0.0 if found is None else found.share * first if device == "cpu" else found.seconds
             verdict = (
                 "NOT FOUND"
                 if found is None

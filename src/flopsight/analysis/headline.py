@@ -94,8 +94,10 @@ def _bound(profile: Profile, on: str | None) -> str:
     ceilings = ceilings_for(profile, on)
     bound = node_bound(profile.root, on) if ceilings else None
     roof = roof_of(profile.root, ceilings, dtype=profile.environment.dtype) if ceilings else None
-    if bound is None or roof is None or not roof.limit:
+    if roof is None:
         return "not known"
+    if not roof.limit:
+        return bound or "nothing: no op does any work"
     compute = roof.at_peak / roof.limit
     return f"{bound}: {units.percent(compute)} of the limit is in ops that compute binds, {units.percent(1 - compute)} in ops that memory binds"
 

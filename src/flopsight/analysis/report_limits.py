@@ -105,7 +105,7 @@ def _findings(profile: Profile, nodes: Sequence[Node], device: str | None) -> li
         return None
     place = {node.path: number for number, node in enumerate(nodes)}
     return [
-        {"title": one.what, "text": f"{one.evidence}; {one.win}", "next": one.next_move, "seconds": one.seconds or None,
+        {"title": one.what, "text": f"{one.evidence}; {one.verdict}", "next": one.next_move, "seconds": one.seconds or None,
          "share": one.share or None, "modules": [place[path] for path in one.where if path in place]}
         for one in found
     ]  # fmt: skip

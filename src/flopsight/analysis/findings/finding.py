@@ -40,6 +40,11 @@ class Finding:
         return f"at most {' and '.join(won)}"
 
     @property
+    def verdict(self) -> str:
+        """The win with its verb: `at most ... to win`, or what is missing."""
+        return f"{self.win} {'missing' if self.blocks else 'to win'}"
+
+    @property
     def place(self) -> str:
         """The first paths, and how many more there are."""
         shown = ", ".join(path or "the model" for path in self.where[:MOST_PLACES])
@@ -49,5 +54,4 @@ class Finding:
     def __str__(self) -> str:
         """One sentence with its numbers."""
         where = "" if self.where == ("",) else f" ({self.place})"
-        verdict = "missing" if self.blocks else "to win"
-        return f"{self.what}{where}: {self.evidence}; {self.win} {verdict}: {self.next_move}."
+        return f"{self.what}{where}: {self.evidence}; {self.verdict}: {self.next_move}."
