@@ -204,6 +204,8 @@ class Parameter:
     """What the optimizer keeps for it."""
     expert: bool = False
     """Whether it belongs to an expert that other ranks do not have."""
+    unread: bool = False
+    """Whether no op of the forward read it, though its module ran; looked for where memory is followed."""
     held_bytes: int | None = None
     """Bytes that it takes, where that is not its elements times their size: codes and scales of a quantised weight."""
 

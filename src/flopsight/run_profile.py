@@ -59,7 +59,9 @@ def _build_profile(tape: Tape, sites: Sites, options: Options) -> Profile:
     records = tuple(tape.records())
     root, coverage, caveats = build(
         Observed(
-            rows=module_rows(sites, _state_bytes(options), {site.path for site in tape.experts}),
+            rows=module_rows(
+                sites, _state_bytes(options), {site.path for site in tape.experts}, tape.unread(sites.roots.values())
+            ),
             records=records,
             calls=tuple(tape.module_calls()),
             views=tape.views(),

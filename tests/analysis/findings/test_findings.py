@@ -78,7 +78,7 @@ def test_an_unknown_device_without_times_has_nothing_to_say():
 
 
 def test_every_look_is_in_the_list_once():
-    assert len(set(LOOKS)) == len(LOOKS) == 20
+    assert len(set(LOOKS)) == len(LOOKS) == 21
 
 
 # fusion
@@ -321,6 +321,17 @@ def test_a_module_whose_weights_are_tied_or_used_by_its_parent_is_not_called_unu
 
     assert "unused" not in names(shared)
     assert "unused" not in names(by_parent)
+
+
+def test_parameters_that_a_module_never_reads_are_named_on_one_rank_alone():
+    held, spare = Parameter(1, "weight", 9000), Parameter(2, "spare", 1000, unread=True)
+    layer = leaf("a", "Linear", PRODUCT, params=(held, spare))
+    found = only(profile(layer), "unused")
+
+    assert (found.bytes, found.where) == (4 * 1000, ("a",))
+    assert "10.0%" in found.evidence
+    assert "unused" not in names(profile(leaf("a", "Linear", PRODUCT, params=(held,))))
+    assert "unused" not in names(profile(layer, world=World(size=2)))
 
 
 def test_frozen_layers_before_the_first_trained_one_need_no_backward():

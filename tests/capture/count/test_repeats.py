@@ -122,3 +122,32 @@ def test_a_saved_profile_keeps_them(tmp_path):
     profile.save(tmp_path / "p.json")
 
     assert flopsight.load(tmp_path / "p.json")["layer"].ops[0].repeated == 1
+
+
+class Holder(nn.Module):
+    """Parameters that are read themselves, as a view, in a list and by a submodule's hand; one is not read at all."""
+
+    def __init__(self):
+        super().__init__()
+        for name in ("direct", "viewed", "listed", "spare"):
+            self.register_parameter(name, nn.Parameter(torch.ones(SIDE, SIDE)))
+        self.layer = nn.Linear(SIDE, SIDE)
+        self.recurrent = nn.LSTM(SIDE, SIDE)
+        self.attention = nn.MultiheadAttention(SIDE, 2)
+
+    def forward(self, x):
+        x = x @ self.direct + x @ self.viewed.t()[:SIDE] + torch.cat([x, self.listed])[: len(x)]
+        return self.attention(*[self.recurrent(self.layer(x))[0]] * 3)[0]
+
+
+@pytest.mark.parametrize("how", [{"on": "meta"}, {"train": True}, {"on": "meta", "train": True}], ids=str)
+def test_a_parameter_that_no_op_reads_is_unread(how):
+    counted = flopsight.count(Holder(), (rows(),), **how)
+
+    assert [(node.path, p.name) for node in counted.walk() for p in node.parameters if p.unread] == [("", "spare")]
+
+
+def test_without_following_memory_no_parameter_is_called_unread():
+    counted = flopsight.count(Holder(), (rows(),))
+
+    assert not any(p.unread for node in counted.walk() for p in node.parameters)

@@ -9,7 +9,7 @@ from ...tree import Profile
 from .finding import Finding
 from .fusion import chains_that_fuse, update_in_parts
 from .launch import data_wait, launch_bound
-from .memory import frozen_layers, recompute, too_large, unused_modules
+from .memory import frozen_layers, recompute, too_large, unread_parameters, unused_modules
 from .precision import wide_norms, wide_products
 from .products import attention_in_parts, channels_first, odd_sizes, small_batch
 from .ranks import collectives, imbalance, redundant_work
@@ -40,6 +40,7 @@ LOOKS: tuple[Callable[[Scene], Iterator[Finding]], ...] = (
     repeated_work,
     padding,
     unused_modules,
+    unread_parameters,
 )
 """Every look at a profile. To add one: write its function, add its line, and give it a model that it speaks of and one that it does not."""
 

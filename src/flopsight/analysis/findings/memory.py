@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from ... import units
 from ...caveats import CutOff, Raised
-from ...records import BACKWARD, RECOMPUTE
+from ...records import BACKWARD, RECOMPUTE, Parameter
 from ...tree import Node
 from .finding import Finding
 from .scene import Scene, paths
@@ -43,23 +43,41 @@ def too_large(scene: Scene) -> Iterator[Finding]:
 
 def unused_modules(scene: Scene) -> Iterator[Finding]:
     """Modules with parameters that no forward reaches: memory, and with training also gradients and optimizer state."""
+    if _cut_short(scene):
+        return
     profile = scene.profile
-    if any(isinstance(caveat, CutOff | Raised) for caveat in profile.caveats):
-        return  # a whole step may reach them
     used = {p.key for node in profile.walk() if node.called or node.total.total.flops for p in node.parameters}
     idle = [node for node in _topmost_idle(profile.root) if node.params]
     spare = {p.key: p for node in idle for p in node.distinct_parameters if p.key not in used}
-    elements = sum(p.numel for p in spare.values())
-    if not spare or elements < WORTH * profile.params:
+    places = [node for node in idle if any(p.key in spare for p in node.distinct_parameters)]
+    yield from _unused(scene, "Modules with parameters never ran", places, spare.values())
+
+
+def unread_parameters(scene: Scene) -> Iterator[Finding]:
+    """Parameters that no op of the forward reads, in modules that ran; ranks that gather weights read copies of them."""
+    if _cut_short(scene) or scene.profile.world.size > 1:
         return
-    size = sum(p.nbytes + p.state_bytes for p in spare.values())
+    places = [node for node in scene.profile.walk() if node.called and any(p.unread for p in node.parameters)]
+    spare = {p.key: p for node in places for p in node.parameters if p.unread}
+    yield from _unused(scene, "Modules ran and never read some of their parameters", places, spare.values())
+
+
+def _cut_short(scene: Scene) -> bool:
+    """Whether the step did not end: a whole one may reach more."""
+    return any(isinstance(caveat, CutOff | Raised) for caveat in scene.profile.caveats)
+
+
+def _unused(scene: Scene, what: str, places: Iterable[Node], spare: Collection[Parameter]) -> Iterator[Finding]:
+    elements, all_of_them = sum(p.numel for p in spare), scene.profile.params
+    if not spare or elements < WORTH * all_of_them:
+        return
     yield Finding(
         "unused",
-        "Modules with parameters never ran",
-        paths(node for node in idle if any(p.key in spare for p in node.distinct_parameters)),
-        f"{units.si(elements)} of {units.si(profile.params)} parameters, {units.percent(elements / profile.params)}",
+        what,
+        paths(places),
+        f"{units.si(elements)} of {units.si(all_of_them)} parameters, {units.percent(elements / all_of_them)}",
         "remove them, or leave them out of the optimizer",
-        bytes=size,
+        bytes=sum(p.nbytes + p.state_bytes for p in spare),
     )
 
 

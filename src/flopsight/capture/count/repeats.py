@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from itertools import count
 from typing import Any
 
@@ -29,10 +29,14 @@ class Repeats:
         self._calls: dict[Any, int] = {}
         """The calls that ran, each with the number of its result."""
         self._fresh = count()
+        self._read: set[int] = set()
+        """Storages that an op of the forward took."""
 
     def note(self, info: OpInfo, call: Any, args: Any, kwargs: Mapping[str, Any], output: Any) -> bool:
         """An op ran, `call` being its arguments without their data; True where the same op ran on the same values before."""
-        given = self._given(args, kwargs) if _determined(info, args, kwargs) else None
+        given = self._given(args, kwargs)
+        if not _determined(info, args, kwargs):
+            given = None
         key = None if given is None else (info, call, given)
         repeated = key is not None and key in self._calls
         number: Any = next(self._fresh) if key is None else self._calls.setdefault(key, len(self._calls))
@@ -51,13 +55,21 @@ class Repeats:
 
     def _given(self, args: Any, kwargs: Mapping[str, Any]) -> tuple[Value, ...] | None:
         """What the inputs hold, and where in their storages they begin; None where that is not known of one."""
-        found = []
+        found: list[Value] | None = []
         for tensor in flat((args, kwargs)):
             storage = self._live.birth_of(tensor)
             if storage is None:
-                return None
-            found.append((self._values.get(storage, (storage,)), tensor.storage_offset()))
-        return tuple(found)
+                found = None
+                continue
+            self._read.add(storage)
+            if found is not None:
+                found.append((self._values.get(storage, (storage,)), tensor.storage_offset()))
+        return None if found is None else tuple(found)
+
+    def unread(self, tensors: Iterable[torch.Tensor]) -> set[int]:
+        """The ids of those that no op of the forward took, themselves or a view of them."""
+        storages = ((tensor, self._live.birth_of(tensor)) for tensor in tensors)
+        return {id(tensor) for tensor, storage in storages if storage is not None and storage not in self._read}
 
     def _written(self, info: OpInfo, args: Any, kwargs: Mapping[str, Any]) -> list[torch.Tensor]:
         """The arguments that an op writes into; one that is not torch's own may write into any."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -18,7 +18,7 @@ from ..model.sites import Site
 from ..model.tensors import meta, tensor_metas, with_tensors, without_data
 from .live import Live
 from .op_calls import OpCalls
-from .opinfo import OpInfo
+from .opinfo import GraphReplay, OpInfo
 from .repeats import Repeats
 from .saved import Saved
 
@@ -137,6 +137,12 @@ class Tape:
     def saved_bytes(self) -> dict[str, int]:
         """Bytes that autograd kept for backward, by path."""
         return {} if self.saved is None else {site.path: size for site, size in self.saved.bytes.items()}
+
+    def unread(self, models: Iterable[nn.Module]) -> set[int]:
+        """The ids of parameters that no op read; none where ops ran unseen."""
+        if self.repeats is None or self.elsewhere or any(isinstance(info, GraphReplay) for info in self.infos.values()):
+            return set()
+        return self.repeats.unread(parameter for model in models for parameter in model.parameters())
 
     @property
     def missed(self) -> tuple[str, ...]:

@@ -16,11 +16,14 @@ from .tensors import held_bytes
 
 
 def module_rows(
-    sites: Sites, state_bytes: Mapping[int, int] | None = None, experts: Collection[str] = ()
+    sites: Sites,
+    state_bytes: Mapping[int, int] | None = None,
+    experts: Collection[str] = (),
+    unread: Collection[int] = (),
 ) -> tuple[ModuleRow, ...]:
     """Parents before children; several roots, or none, get a common one above them.
 
-    `experts` are paths of modules that other ranks have others of.
+    `experts` are paths of modules that other ranks have others of, `unread` the ids of parameters that no op has read.
     """
     keys: dict[int, int] = {}
     rows = [] if "" in sites.roots else [ModuleRow("", "", "recording")]
@@ -32,7 +35,7 @@ def module_rows(
                     name=path.rpartition(".")[2],
                     kind=type(module).__name__,
                     extra_repr=_extra_repr(module),
-                    parameters=tuple(_parameters(module, keys, state_bytes or {}, _is_below(path, experts))),
+                    parameters=tuple(_parameters(module, keys, state_bytes or {}, unread, _is_below(path, experts))),
                 )
             )
     return tuple(rows)
@@ -62,7 +65,7 @@ def _is_below(path: str, others: Collection[str]) -> bool:
 
 
 def _parameters(
-    module: nn.Module, keys: dict[int, int], state_bytes: Mapping[int, int], expert: bool
+    module: nn.Module, keys: dict[int, int], state_bytes: Mapping[int, int], unread: Collection[int], expert: bool
 ) -> Iterable[Parameter]:
     for name, tensor in module._parameters.items():
         if tensor is None or torch.nn.parameter.is_lazy(tensor):
@@ -79,6 +82,7 @@ def _parameters(
             state_bytes=state_bytes.get(id(tensor), 0),
             held_bytes=held if held != here * tensor.element_size() else None,
             expert=expert,
+            unread=id(tensor) in unread,
         )
 
 
