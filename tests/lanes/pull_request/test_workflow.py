@@ -1,0 +1,138 @@
+"""The workflow for pull requests: it is YAML that GitHub can read, and its steps run as they are in a small repository."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+WORKFLOW = Path(__file__).parents[3] / "examples" / "github" / "model-cost.yml"
+MODEL = "from torch import nn\n\n\ndef build():\n    return nn.Sequential(nn.Linear(8, {width}), nn.ReLU(), nn.Linear({width}, 2))\n"
+GH = '#!/bin/sh\nprintf "%s\\n" "$@" > "$GH_LOG"\n'
+"""Stands for GitHub's program, and notes what it was asked to do."""
+
+
+@pytest.fixture
+def workflow():
+    return yaml.load(WORKFLOW.read_text(), yaml.BaseLoader)
+
+
+def commands(workflow):
+    """The shell steps by name, without the installation."""
+    return {
+        step["name"]: step for step in workflow["jobs"]["cost"]["steps"] if "run" in step and step["name"] != "Install"
+    }
+
+
+class Repository:
+    """A repository with a commit before and one after a change of the model, and programs on its path."""
+
+    def __init__(self, folder):
+        self.tree, self.bin, self.asked = folder / "work", folder / "bin", folder / "asked"
+        self.tree.mkdir()
+        self.bin.mkdir()
+        self._program("gh", GH)
+        self._program("flopsight", f'#!/bin/sh\nexec "{sys.executable}" -m flopsight "$@"\n')
+        self.environment = {
+            **os.environ,
+            "PATH": f"{self.bin}:{os.environ['PATH']}",
+            "GH_LOG": str(self.asked),
+            "GIT_CONFIG_GLOBAL": os.devnull,
+        }
+        self.git("init", "--quiet")
+
+    def _program(self, name, text):
+        path = self.bin / name
+        path.write_text(text)
+        path.chmod(0o755)
+
+    def git(self, *words):
+        identity = ("-c", "user.name=a", "-c", "user.email=a@b.c")
+        done = subprocess.run(
+            ["git", *identity, *words], cwd=self.tree, env=self.environment, check=True, capture_output=True, text=True
+        )
+        return done.stdout.strip()
+
+    def commit(self, width):
+        (self.tree / "model.py").write_text(MODEL.format(width=width))
+        self.git("add", "model.py")
+        self.git("commit", "--quiet", "-m", f"width {width}")
+        return self.git("rev-parse", "HEAD")
+
+    def run(self, workflow, before):
+        """Every step that GitHub would run; gives the exit code of each."""
+        given = {
+            "github.event.pull_request.base.sha": before,
+            "github.event.pull_request.number": "7",
+            "github.token": "secret",
+        }
+
+        def filled(text):
+            return re.sub(r"\$\{\{ (.+?) \}\}", lambda found: given[found[1]], text)
+
+        whole = {**workflow["env"], "SHAPE": "4x8"}
+        codes = {}
+        for name, step in commands(workflow).items():
+            if any(codes.values()) and "always()" not in step.get("if", ""):
+                continue
+            variables = {key: filled(value) for key, value in {**whole, **step.get("env", {})}.items()}
+            codes[name] = subprocess.run(
+                ["bash", "-e", "-c", filled(step["run"])],
+                cwd=self.tree,
+                env={**self.environment, **variables},
+                capture_output=True,
+            ).returncode
+        return codes
+
+
+@pytest.fixture
+def repository(tmp_path):
+    return Repository(tmp_path)
+
+
+def test_the_workflow_runs_on_pull_requests_and_may_comment(workflow):
+    assert workflow["on"] == "pull_request"
+    assert workflow["permissions"] == {"contents": "read", "pull-requests": "write"}
+
+
+def test_no_step_puts_an_expression_into_a_shell(workflow):
+    assert not any("${{" in step["run"] for step in commands(workflow).values())
+
+
+def test_a_change_that_costs_more_fails_and_is_commented(workflow, repository):
+    before = repository.commit(width=16)
+    repository.commit(width=32)
+
+    codes = repository.run(workflow, before)
+
+    assert codes == {
+        "Count the model after the change": 0,
+        "Count the model before the change": 0,
+        "Compare, and fail where the model costs more": 1,
+        "Comment": 0,
+    }
+    comment = (repository.tree / "cost.md").read_text()
+    # 4 rows: 4 * (8 * 16 + 16 * 2) = 640 MACs, and twice as many
+    assert re.search(r"\| macs \| 640 \| 1\.28 k \| \+100\.0% \|", comment)
+    assert repository.asked.read_text().split() == [
+        "pr",
+        "comment",
+        "7",
+        "--edit-last",
+        "--create-if-none",
+        "--body-file",
+        "cost.md",
+    ]
+    assert "<html" in (repository.tree / "cost.html").read_text()
+
+
+def test_a_change_that_costs_nothing_passes(workflow, repository):
+    before = repository.commit(width=16)
+
+    codes = repository.run(workflow, before)
+
+    assert set(codes.values()) == {0}
+    assert "Nothing changed." in (repository.tree / "cost.md").read_text()
