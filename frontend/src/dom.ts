@@ -30,6 +30,10 @@ export function colour(name: string): string {
   return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 }
 
+export function isDark(): boolean {
+  return matchMedia("(prefers-color-scheme: dark)").matches !== document.documentElement.hasAttribute("data-flipped");
+}
+
 /** A canvas as large as its box, sharp on every screen. */
 export function fit(canvas: HTMLCanvasElement, width: number, height: number): CanvasRenderingContext2D {
   const ratio = window.devicePixelRatio || 1;

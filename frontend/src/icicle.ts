@@ -1,5 +1,5 @@
 // The icicle: one bar a module, as wide as its share, children below their parent; a click zooms.
-import { clear, colour, el, fit } from "./dom";
+import { clear, colour, el, fit, isDark } from "./dom";
 import type { Store } from "./state";
 import type { Tree } from "./tree";
 import type { Metric } from "./types";
@@ -70,8 +70,7 @@ export class Icicle {
   }
 
   private paint(module: number): string {
-    const dark = matchMedia("(prefers-color-scheme: dark)").matches !== document.documentElement.hasAttribute("data-flipped");
-    const lightness = dark ? 32 : 78;
+    const lightness = isDark() ? 32 : 78;
     if (this.store.state.colour === "bound") {
       const hues: Record<string, number> = { compute: 140, memory: 215, launch: 45, communication: 285, "depends on fusion": 180 };
       const hue = hues[this.tree.word(this.tree.modules.bound, module)];

@@ -5,10 +5,13 @@ import type { Tree } from "./tree";
 import type { Roofline } from "./types";
 import { seconds, si } from "./units";
 
-const [WIDTH, HEIGHT, LEFT, BOTTOM, TOP, RIGHT] = [960, 460, 74, 44, 14, 20];
+const [WIDEST, NARROWEST, LEFT, BOTTOM, TOP, RIGHT] = [960, 340, 74, 44, 24, 20];
 const MOST_POINTS = 1500;
 
 export function rooflineView(data: Roofline, tree: Tree, store: Store): HTMLElement {
+  // As wide as the page where that is narrow, so that letters keep their size.
+  const WIDTH = Math.max(NARROWEST, Math.min(WIDEST, document.documentElement.clientWidth - 24));
+  const HEIGHT = WIDTH < 600 ? 340 : 460;
   const points = [...data.points].sort((a, b) => (b.seconds ?? 0) - (a.seconds ?? 0)).slice(0, MOST_POINTS);
   const best = Math.max(...data.peaks.map((peak) => peak.flops));
   const roof = (intensity: number, peak: number) => Math.min(peak, intensity * data.bandwidth);
@@ -37,7 +40,7 @@ export function rooflineView(data: Roofline, tree: Tree, store: Store): HTMLElem
     const start = Math.min(left, ridge);
     chart.append(svg("polyline", { points: `${px(start)},${py(roof(start, peak.flops))} ${px(ridge)},${py(peak.flops)} ${px(10 ** x1)},${py(peak.flops)}`, class: "roof" }),
       svg("circle", { cx: px(ridge), cy: py(peak.flops), r: 3, class: "ridge" }),
-      svg("text", { x: WIDTH - RIGHT - 4, y: py(peak.flops) - 10, "text-anchor": "end" }, `${peak.name} ${si(peak.flops, "FLOP/s")}, ridge at ${si(ridge)}`));
+      svg("text", { x: WIDTH - RIGHT - 4, y: py(peak.flops) - 10, "text-anchor": "end" }, `${peak.name} ${si(peak.flops, "FLOP/s")}${WIDTH < 600 ? "" : `, ridge at ${si(ridge)}`}`));
   }
   const tip = el("div", { class: "soft", role: "status" }, `Point at a module. A bar reaches from the unfused to the fully fused intensity.${points.some((point) => point.rate) ? "" : " Without times on this device, every module is at the roof."}`);
   const largest = Math.max(...points.map((point) => point.seconds ?? 0), 1e-12);

@@ -8,6 +8,7 @@ import { say } from "./units";
 
 const HEIGHT = 26;
 const SPARE = 8;
+const MOST_PRINTED = 400;
 
 export class TreeTable {
   readonly element = el("section", { class: "table-box", "aria-label": "Modules" });
@@ -24,6 +25,8 @@ export class TreeTable {
     this.scroller.addEventListener("scroll", () => this.draw());
     this.scroller.addEventListener("keydown", (event) => this.key(event));
     new ResizeObserver(() => this.draw()).observe(this.scroller);
+    window.addEventListener("beforeprint", () => this.drawRows(0, MOST_PRINTED));
+    window.addEventListener("afterprint", () => this.draw());
     store.on((_, changed) => {
       if (changed.has("focus")) this.show(store.state.focus);
       else if (["sort", "query", "columns", "own", "flat"].some((key) => changed.has(key as never))) this.update();
@@ -129,7 +132,7 @@ export class TreeTable {
     const matches = keeps ? keeps.reduce((sum, keep) => sum + (keep & 1), 0) : 0;
     this.status.textContent = keeps ? `${matches} match${matches === 1 ? "" : "es"}` : `${this.rows.length} of ${this.tree.size} modules`;
     this.at = Math.min(this.at, Math.max(0, this.rows.length - 1));
-    const widths = `minmax(9rem, 22rem) ${this.columns.map((metric) => (metric.label.length > 10 ? "8.6rem" : "6.6rem")).join(" ")} minmax(8rem, 1fr)`;
+    const widths = `var(--first, minmax(9rem, 22rem)) ${this.columns.map((metric) => (metric.label.length > 10 ? "8.6rem" : "6.6rem")).join(" ")} minmax(8rem, 1fr)`;
     this.scroller.style.setProperty("--columns", widths);
     this.scroller.setAttribute("aria-rowcount", String(this.rows.length + 1));
     this.drawHead();
@@ -155,13 +158,17 @@ export class TreeTable {
     this.head.append(el("span", { class: "td shape" }, "output"));
   }
 
+  /** Draw the rows in sight. */
   private draw(): void {
     const top = this.scroller.scrollTop;
-    const first = Math.max(0, Math.floor(top / HEIGHT) - SPARE);
-    const last = Math.min(this.rows.length, Math.ceil((top + this.scroller.clientHeight) / HEIGHT) + SPARE);
+    this.drawRows(Math.floor(top / HEIGHT) - SPARE, Math.ceil((top + this.scroller.clientHeight) / HEIGHT) + SPARE);
     this.body.style.height = `${this.rows.length * HEIGHT}px`;
+  }
+
+  private drawRows(from: number, to: number): void {
     const drawn: HTMLElement[] = [];
-    for (let i = first; i < last; i += 1) drawn.push(this.row(i));
+    for (let i = Math.max(0, from); i < Math.min(this.rows.length, to); i += 1) drawn.push(this.row(i));
+    this.body.style.height = `${Math.min(this.rows.length, to) * HEIGHT}px`;
     this.body.replaceChildren(...drawn);
   }
 

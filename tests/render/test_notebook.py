@@ -48,3 +48,11 @@ def test_a_name_that_tries_to_be_markup_stays_text():
 
     for value in (profile, profile.root, Job({0: profile}), compare(profile, replace(profile, step=1))):
         assert "<script" not in value._repr_mimebundle_()["text/html"]
+
+
+def test_a_comparison_shows_what_costs_more_in_red():
+    html = compare(stack(2), stack(3))._repr_mimebundle_()["text/html"]
+
+    assert '<td class="red">+' in html
+    assert '<div class="red">added' in html
+    assert "green" not in html.partition("</style>")[2]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ..analysis.folding import shortened
 from ..analysis.tables import tree_rows
 from .columns import figures
-from .page import Column
+from .page import Column, Grid, Heading, Lines, Page
 from .summary import caveats, coverage_lines, title
 from .tree import label
 
@@ -23,8 +23,11 @@ MOST_ROWS = 40
 STYLE = (
     "<style>.flopsight table{border-collapse:collapse}.flopsight td,.flopsight th{text-align:right;padding:1px 8px;"
     "white-space:nowrap;border-bottom:1px solid #8883}.flopsight td:first-child,.flopsight th:first-child{text-align:left}"
-    ".flopsight summary{cursor:pointer}.flopsight .note{color:#b45309}</style>"
+    ".flopsight summary{cursor:pointer}.flopsight .note{color:#b45309}.flopsight .red{color:#c0362c}"
+    ".flopsight .green{color:#1d7f46}</style>"
 )
+COLOURS = ("red", "green")
+"""Styles of a terminal that a notebook shows too."""
 
 
 def profile_html(profile: Profile) -> str:
@@ -42,8 +45,10 @@ def node_html(node: Node) -> str:
 
 
 def comparison_html(comparison: Comparison) -> str:
-    """What changed, as the text view says it."""
-    return _card(comparison.one_line, f"<pre>{escape(comparison.render())}</pre>")
+    """What changed, as a terminal shows it: what costs more is red, what costs less is green."""
+    from .comparison import page
+
+    return _card(comparison.one_line, _page(page(comparison)))
 
 
 def job_html(job: Job) -> str:
@@ -59,13 +64,33 @@ def _tree(root: Node, *, trained: bool) -> str:
     return _table([names, *figures(rows, trained=trained)])
 
 
+def _page(page: Page) -> str:
+    """Headings, lines and grids as HTML, in the colours that they have on a terminal."""
+    return "".join(map(_part, page))
+
+
+def _part(part: Heading | Lines | Grid) -> str:
+    if isinstance(part, Heading):
+        return f"<b>{escape(part.text)}</b>"
+    if isinstance(part, Grid):
+        return _table(part.columns)
+    styles = part.styles or (part.style,) * len(part.lines)
+    return "".join(f"<div{_class(style)}>{escape(line)}</div>" for line, style in zip(part.lines, styles, strict=True))
+
+
 def _table(columns: Sequence[Column]) -> str:
     head = "".join(f"<th>{escape(column.title)}</th>" for column in columns)
-    body = "".join(
-        f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>"
-        for cells in zip(*(column.cells for column in columns), strict=True)
-    )
+    rows = range(len(columns[0].cells))
+    body = "".join(f"<tr>{''.join(_cell(column, row) for column in columns)}</tr>" for row in rows)
     return f"<table><tr>{head}</tr>{body}</table>"
+
+
+def _cell(column: Column, row: int) -> str:
+    return f"<td{_class(column.styles[row]) if column.styles else ''}>{escape(column.cells[row])}</td>"
+
+
+def _class(style: str) -> str:
+    return f' class="{style}"' if style in COLOURS else ""
 
 
 def _card(headline: str, inside: str) -> str:
