@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from .records import PHASES, Shape
@@ -42,6 +43,13 @@ class Cost:
     def causal_flops(self) -> int:
         """FLOPs with the products of the masked half of causal attention left out."""
         return self.flops - 2 * self.skipped_macs
+
+    @property
+    def intensity_step(self) -> float | None:
+        """Equal for costs whose MACs per byte are within about 1 %: what binds one of them binds their sum."""
+        if not self.causal_macs:
+            return None
+        return round(64 * math.log2(self.causal_macs / self.bytes)) if self.bytes else math.inf
 
 
 FREE = Cost()
@@ -85,7 +93,7 @@ NO_WORK = Phases()
 
 @dataclass(frozen=True, slots=True)
 class OpRow:
-    """All calls of one op in one module and phase."""
+    """All calls of one op in one module and phase that ran in one dtype with about the same MACs per byte."""
 
     op: str
     phase: str

@@ -4,6 +4,8 @@ import pytest
 from profiles import module, rooted
 
 from flopsight import units
+from flopsight.analysis.merging import merged
+from flopsight.analysis.passes import to_depth
 from flopsight.analysis.roofline import (
     bound_by,
     compulsory_bytes,
@@ -62,6 +64,15 @@ def test_every_op_takes_the_larger_of_work_and_bytes_and_the_sum_adds_up_over_th
     assert p["a"].limit() == pytest.approx(0.010)
     assert p["b"].limit() == pytest.approx(0.004)
     assert p.limit() == pytest.approx(0.014)
+
+
+def test_calls_of_one_op_in_one_module_are_bound_each_for_itself_also_where_a_view_cuts_the_tree():
+    thin = op("aten.mm", macs=10**6, moved=10**7)
+    """2 us of work, 1 ms of bytes."""
+    p = profile(leaf("block", "Block", PRODUCT, thin, op("aten.mm", macs=5 * 10**9, moved=10**7)))
+    assert [roof_of(root, DEVICE).limit for root in (p.root, to_depth(0)(p.root))] == pytest.approx([0.021, 0.021])
+    block = p["block"]
+    assert [row.calls for row in merged([block, block], path="", name="", kind="", children=()).ops] == [4, 2]
 
 
 def test_an_op_runs_at_the_peak_of_its_own_dtype_and_a_convolution_at_cudnns():

@@ -201,6 +201,12 @@ def test_show_writes_several_files_each_in_its_own_format(flops, saved):
     assert Path("c.csv").read_text().startswith("path,")
 
 
+def test_depth_cuts_what_is_printed_and_not_the_page(flops, saved):
+    for depth in ("0", "9"):
+        assert flops("show", saved, "--depth", depth, "-o", f"{depth}.html").code == 0
+    assert Path("0.html").read_text() == Path("9.html").read_text()
+
+
 def test_what_is_written_is_as_full_and_as_deep_as_what_is_printed(flops, saved):
     flops("show", saved, "--depth", "0", "-o", "top.md")
     flops("show", saved, "-o", "all.md")

@@ -113,7 +113,7 @@ class _Ledger:
 
     def __init__(self, seen: Observed) -> None:
         exchanges: list[OpRecord] = []
-        self.ops: defaultdict[str, dict[tuple[str, str, str, str], OpRow]] = defaultdict(dict)
+        self.ops: defaultdict[str, dict[tuple[object, ...], OpRow]] = defaultdict(dict)
         self._counted: Counter[str] = Counter()
         self._free: Counter[str] = Counter(seen.views)
         self._unknown: dict[str, UnknownOp] = {}
@@ -140,7 +140,7 @@ class _Ledger:
             self._bytes_known += cost.bytes
             (self._counted if priced.status == COUNTED else self._free)[record.op] += record.count
         repeated = record.count if record.facts.get("repeated") else 0
-        rows, key = self.ops[record.module], (record.op, record.phase, dtype, priced.status)
+        rows, key = self.ops[record.module], (record.op, record.phase, dtype, priced.status, priced.cost.intensity_step)
         before = rows.get(key)
         if before is None:
             rows[key] = OpRow(

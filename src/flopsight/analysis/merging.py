@@ -42,9 +42,9 @@ def known_sum(values: Iterable[float | None]) -> float | None:
 
 def merged_ops(rows: Iterable[OpRow]) -> tuple[OpRow, ...]:
     """Op rows of several modules as those of one."""
-    found: dict[tuple[str, str, str, str], OpRow] = {}
+    found: dict[tuple[object, ...], OpRow] = {}
     for row in rows:
-        key = (row.op, row.phase, row.status, row.dtype)
+        key = (row.op, row.phase, row.status, row.dtype, row.cost.intensity_step)
         seen = found.get(key)
         if seen is None:
             found[key] = row

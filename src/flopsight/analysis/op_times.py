@@ -45,15 +45,15 @@ def _update_times(root: Node, times: OpTimes) -> dict[str, float]:
 
 
 def _timed(node: Node, by_place: Mapping[tuple[str, str], Traced], updates: Mapping[str, float]) -> tuple[OpRow, ...]:
-    """Every traced time goes to the outermost op around it that has a row; several rows of one op share it by calls."""
-    calls: Counter[tuple[str, str]] = Counter()
+    """Every traced time goes to the outermost op around it that has a row; several rows of one op share it by their work."""
+    work: Counter[tuple[str, str]] = Counter()
     for row in node.ops:
-        calls[row.op, row.phase] += row.calls
+        work[row.op, row.phase] += _work(row)
     seconds: defaultdict[tuple[str, str], float] = defaultdict(float)
     for phase in {row.phase for row in node.ops} - {OPTIMIZER}:
         nameless = 0.0
         for names, taken in by_place.get((node.path, phase), ()):
-            op = next((name for name in names if (name, phase) in calls), None)
+            op = next((name for name in names if (name, phase) in work), None)
             if op is not None:
                 seconds[op, phase] += taken
             else:
@@ -67,9 +67,13 @@ def _timed(node: Node, by_place: Mapping[tuple[str, str], Traced], updates: Mapp
         if row.phase == OPTIMIZER:
             return updates[row.op] * row.cost.bytes if row.op in updates else None
         whole = seconds.get((row.op, row.phase))
-        return None if whole is None else whole * row.calls / calls[row.op, row.phase]
+        return None if whole is None else whole * _work(row) / work[row.op, row.phase]
 
     return tuple(replace(row, seconds=of(row)) for row in node.ops)
+
+
+def _work(row: OpRow) -> int:
+    return max(row.cost.flops, row.cost.bytes, row.calls)
 
 
 def _works(row: OpRow) -> bool:

@@ -93,7 +93,9 @@ def _for_file(path: Path, printed: Drawing, on: str | None) -> Drawing:
     check_writable(path)
     if found is None:
         return printed
-    known = found.options
+    known = set(found.options)
+    if found is FORMATS["html"]:
+        known.discard("depth")  # a page holds every module and unfolds
     given = {**printed.options, **({"on": on} if on is not None else {})}
     return Drawing(found, {name: value for name, value in given.items() if name in known})
 
