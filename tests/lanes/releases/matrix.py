@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 from dataclasses import asdict
+from hashlib import sha256
 from pathlib import Path
 from shutil import which
+from textwrap import fill
 
 from fetch import cache_folder, newest_release
 from tried import MATRIX_TESTS, ROOT, Outcome, tried
@@ -34,12 +37,22 @@ def number(release: str) -> tuple[int, ...]:
     return tuple(map(int, release.split(".")))
 
 
-def interpreters() -> dict[str, str]:
+def installed(version: str) -> str | None:
+    """An interpreter of that version which works: on the path, or among pyenv's, whose command may point nowhere."""
+    pyenv = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv") / "versions"
+    for python in (which(f"python{version}"), *sorted(pyenv.glob(f"{version}.*/bin/python"))):
+        if python and not subprocess.run([python, "-c", "import ssl"], capture_output=True).returncode:
+            return str(python)
+    return None
+
+
+def interpreters() -> list[str]:
     """Other Pythons that are here, each with an environment of its own in the cache folder."""
-    found = {}
+    found = []
     for version in OTHERS:
-        base = which(f"python{version}")
-        if base is None or subprocess.run([base, "-c", "import ssl"], capture_output=True).returncode:
+        base = installed(version)
+        if base is None:
+            print(f"There is no Python {version} here.")
             continue
         folder = cache_folder() / f"py{version}"
         python = folder / "bin" / "python"
@@ -47,17 +60,21 @@ def interpreters() -> dict[str, str]:
             subprocess.run([base, "-m", "venv", "--clear", str(folder)], check=True)
             subprocess.run([python, "-m", "pip", "install", "--quiet", *NEEDED], check=True)
             (folder / "ready").touch()
-        found[version] = str(python)
+        found.append(str(python))
     return found
 
 
 def kept_results(tests: tuple[str, ...]) -> tuple[Path, dict[str, dict]]:
-    """Results of the same state of the tree, so that an interrupted matrix goes on where it stopped."""
-    state = subprocess.run(["git", "stash", "create"], cwd=ROOT, capture_output=True, text=True).stdout.strip()
-    head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True).stdout.strip()
-    tree = subprocess.run(["git", "rev-parse", f"{state or head}^{{tree}}"], cwd=ROOT, capture_output=True, text=True)
-    path = cache_folder() / f"results-{tree.stdout.strip()[:12]}-{len(tests)}.json"
+    """Results of the same sources and tests, so that an interrupted matrix goes on where it stopped."""
+    state = _git("stash", "create").strip() or "HEAD"
+    files = [line for line in _git("ls-tree", "-r", state, "src", "tests").splitlines() if "tests/lanes/" not in line]
+    key = sha256("\n".join([*files, *tests]).encode()).hexdigest()[:12]
+    path = cache_folder() / f"results-{key}.json"
     return path, json.loads(path.read_text()) if path.exists() else {}
+
+
+def _git(*command: str) -> str:
+    return subprocess.run(["git", *command], cwd=ROOT, capture_output=True, text=True, check=True).stdout
 
 
 def main() -> int:
@@ -73,7 +90,7 @@ def main() -> int:
     wanted = [(release, sys.executable) for release in asked.releases or listed]
     newer = newer_release(listed)
     if not asked.releases:
-        wanted += [(listed[-1], python) for python in interpreters().values()]
+        wanted += [(release, python) for python in interpreters() for release in (listed[0], listed[-1])]
         wanted += [(newer, sys.executable)] if newer else []
     outcomes = []
     for release, python in wanted:
@@ -118,26 +135,42 @@ def result(outcome: Outcome) -> str:
 def page(outcomes: list[Outcome], newer: str | None, listed: tuple[str, ...], tests: tuple[str, ...]) -> str:
     """docs/torch-versions.md."""
     low, high = (".".join(release.split(".")[:2]) for release in (listed[0], listed[-1]))
+    pythons = sorted({outcome.python for outcome in outcomes}, key=number)
     rows = "\n".join(
         f"| {o.release}{' (newer than the list)' if o.release == newer else ''} | {o.python} | {result(o)} | {o.doctor} |"
         for o in outcomes
     )
-    folders = ", ".join(f"`tests/{name}`" for name in tests)
+    folders = fill(f"The tests of this table: {', '.join(f'`tests/{name}`' for name in tests)}.", 120)
     return f"""# Torch versions
 
-Tested on torch {low} to {high}. An older torch is refused in one sentence; a newer one is unproven, and
-`flopsight doctor` says in seconds what works with it.
+Tested on torch {low} to {high} and Python {" to ".join(dict.fromkeys((pythons[0], pythons[-1])))}. An older torch is refused in one sentence.
+A newer one is unproven and not refused: `flopsight doctor` says in seconds what works with it.
 
 | torch | Python | tests | doctor |
 | --- | --- | --- | --- |
 {rows}
 
-The tests of this table: {folders}. `make torch-matrix` writes this page anew, with every test that needs no process of its own:
-every release that
-`src/flopsight/capture/hooks/release.py` lists, each from its own wheel, on the CPU. On a machine without CUDA stub libraries
-stand for CUDA's. Releases are kept in `~/.cache/flopsight/torch`, or where `FLOPSIGHT_TORCH_CACHE` says; a matrix that was
-interrupted goes on where it stopped. A release newer than the list is found, run and reported, and fails nothing.
-`make lane-releases` runs fewer tests on the oldest and the newest.
+## What older releases do differently
+
+The number of tests differs because some need what a release does not have: FSDP2 on a CPU before 2.7, grouped products on
+a CPU and Muon before 2.9. Beyond that:
+
+- Before 2.8 torch does not say which hooks for saved tensors are on. flopsight notes them from its own first call on, by
+  wrapping the two functions of torch that push and pop hooks. Hooks that were on before (`with save_on_cpu():` around the
+  first call) are not called while a model is counted, and the activation bytes are those without them.
+- Before 2.8 `torch.export` cannot run inside `flopsight.recording`: it refuses to trace while compiled code is held back.
+- Before 2.12 `scan`, and before 2.8 `map`, run their function more often than there are steps, to learn shapes. What runs
+  is counted.
+
+## How the table is made
+
+`make torch-matrix` writes this page: every release that `src/flopsight/capture/hooks/release.py` lists, and the oldest and
+the newest again on every other Python that is installed. Each release comes from its own wheel and runs on the CPU; on a
+machine without CUDA, stub libraries stand for CUDA's. Releases are kept in `~/.cache/flopsight/torch`, or where
+`FLOPSIGHT_TORCH_CACHE` says. A matrix that was interrupted goes on where it stopped. A release newer than the list is
+found, run and reported, and fails nothing. `make lane-releases` runs fewer tests on the oldest and the newest.
+
+{folders}
 """
 
 

@@ -18,7 +18,7 @@ def test_a_run_is_fine_only_if_all_pass_nothing_crashes_and_the_doctor_agrees():
 def test_the_page_has_a_row_for_each_run_and_marks_a_newer_release():
     text = page([GOOD, BAD], "2.16.0", ("2.9.1", "2.15.0"), ("formulas",))
 
-    assert "Tested on torch 2.9 to 2.15." in text
+    assert "Tested on torch 2.9 to 2.15 and Python 3.11." in text
     assert "| 2.15.0 | 3.11 | 1,400 pass | fine |" in text
     assert "| 2.16.0 (newer than the list) | 3.11 | 1,398 pass, 2 fail | marks |" in text
 
