@@ -1,8 +1,10 @@
 """The private torch APIs, and the names for what releases do differently."""
 
+import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode, _pop_mode, _push_mode
 
+import flopsight
 from flopsight.capture.hooks import internals
 
 aten = torch.ops.aten
@@ -61,3 +63,21 @@ def test_reductions_and_pointwise_ops_are_known_on_every_release():
     assert all(map(internals.is_pointwise, (aten.add.Tensor, aten.leaky_relu.default, aten.ldexp.Tensor)))
     assert not internals.is_reduction(aten.mm.default)
     assert not internals.is_pointwise(aten.mm.default)
+
+
+def test_a_mode_that_a_model_leaves_on_when_it_raises_can_be_popped_and_used_afterwards():
+    """Up to 2.10 torch frees it while it is popped, and the interpreter crashes: a checkpoint that raises leaves one."""
+
+    class Leaves(torch.nn.Module):
+        def forward(self, x):
+            _push_mode(Tally())
+            raise KeyError("raised in the forward")
+
+    with pytest.raises(KeyError):
+        flopsight.count(Leaves(), (torch.ones(2),))
+
+    left = _pop_mode()
+    [Tally() for _ in range(20)]
+    with left:
+        torch.ones(2)
+    assert left.seen == 1

@@ -124,6 +124,8 @@ class Counter(TorchDispatchMode):
         finally:
             self._depth -= 1
             if not self._depth:
+                if problem[0] is not None:
+                    internals.hold_left_modes()
                 internals.settle_mode_flags()
                 self.sites.on_root = None
                 self._stack.close()

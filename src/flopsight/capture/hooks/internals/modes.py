@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -92,6 +93,19 @@ _MODE_FLAGS = (
     "_is_in_non_infra_torch_dispatch_mode",
     "_is_in_any_mode_without_ignore_compile_internals",
 )
+
+
+_left: deque[TorchDispatchMode] = deque(maxlen=64)
+"""Modes that were on when a count ended in an exception, the last ones."""
+
+
+def hold_left_modes() -> None:
+    """Keep the modes that a model which raised may have left on: they are popped later, in any order. To go with 2.10.
+
+    A selective checkpoint leaves its mode on until the exception is freed; see `modes_held` for what torch does then.
+    """
+    if TORCH < (2, 11):
+        _left.extend(torch._C._get_dispatch_stack_at(i) for i in range(dispatch_depth()))
 
 
 def settle_mode_flags() -> None:
