@@ -55,6 +55,8 @@ WRAPPED = {
     "CheckpointWrapper": "_checkpoint_wrapped_module",
 }
 """Wrappers by class, and the name under which each holds the model: it is no part of a module's plain name."""
+SHARDED = "FSDP"
+"""What fully_shard puts in front of the name of a module's class."""
 
 
 @dataclass(frozen=True)
@@ -136,7 +138,7 @@ class Profile:
             found.setdefault(plain, node)
             for child in reversed(node.children):
                 path = f"{plain}.{child.name}" if plain else child.name
-                todo.append((child, plain if child.name == WRAPPED.get(node.kind) else path))
+                todo.append((child, plain if child.name == WRAPPED.get(node.kind.removeprefix(SHARDED)) else path))
         return found
 
     def walk(self) -> Iterator[Node]:

@@ -204,6 +204,21 @@ def test_an_optimizer_that_divides_its_state_sends_weights_in_its_step_and_leave
         assert states == 0
 
 
+def test_replicas_without_a_wrapper_are_data_parallel_from_the_first_call(jobs):
+    for first, second in checked(jobs, "replicated"):
+        for profile in (first, second):
+            assert [(row.op, row.phase, row.calls, row.bytes, row.dim) for row in profile.comm] == [
+                ("all_reduce", "backward", 1, 8_192, "dp"),
+            ]
+            assert (profile.world.data_parallel, profile.world.mesh, profile.whole.macs) == (2, {"dp": 2}, 4 * PRODUCT)
+            assert profile.peak_bytes == first.peak_bytes
+
+
+def test_a_checkpoint_that_is_sharded_hides_no_module(jobs):
+    for profile in checked(jobs, "checkpointed_shards"):
+        assert (profile["0.up"].macs, profile["0.up"].recompute.macs) == (PRODUCT, PRODUCT)
+
+
 def test_small_buckets_are_separate_rows(jobs):
     for profile in checked(jobs, "ddp_two_buckets"):
         assert len(profile.root.comm) > 1

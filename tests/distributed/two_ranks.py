@@ -4,6 +4,8 @@ import torch
 import torch.distributed._functional_collectives as functional
 from distributed.nets import BATCH, LENGTH, SEQUENCES, TOKENS, VOCABULARY, WIDTH, Language, Pair, batch, net
 from torch import distributed, nn
+from torch.distributed._composable.replicate import replicate
+from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper
 from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FullyShardedDataParallel, MixedPrecisionPolicy, fully_shard
@@ -117,6 +119,19 @@ def ddp_halves():
 
 def ddp_without_backward():
     return flopsight.profile(DistributedDataParallel(net()), (batch(),), latency=False)
+
+
+def replicated():
+    """The function of torch that does what DDP does without a wrapper; it sets itself up in the first forward."""
+    model, x = replicate(net(), device_mesh=mesh("dp")), batch()
+    return twice(lambda: flopsight.count(model, (x,), train=True))
+
+
+def checkpointed_shards():
+    model, x = net(), batch()
+    for name, block in model.named_children():
+        setattr(model, name, fully_shard(checkpoint_wrapper(block), mesh=mesh("dp")))
+    return flopsight.count(fully_shard(model, mesh=mesh("dp")), (x,), train=True)
 
 
 def zero_redundancy():
@@ -322,6 +337,8 @@ CASES = {
     "ddp_views": ddp_views,
     "ddp_halves": ddp_halves,
     "ddp_without_backward": ddp_without_backward,
+    "replicated": replicated,
+    "checkpointed_shards": checkpointed_shards,
     "zero_redundancy": zero_redundancy,
     "ddp_without_sync": ddp_without_sync,
     "ddp_static_graph": ddp_static_graph,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -31,6 +32,7 @@ def job_name() -> str:
 
 
 ENGINE = "DeepSpeedEngine"
+REPLICATE = "torch.distributed._composable.replicate"
 
 
 @dataclass(frozen=True)
@@ -99,6 +101,8 @@ def _data_axes(roots: list[nn.Module]) -> Iterator[Axis]:
                 continue
             for group in {id(group): group for group in _groups(module)}.values():
                 yield Axis(group.group_name, group.size())
+        elif "DDP" in kinds:
+            yield from _replicated_axes(module)
         elif ENGINE in kinds:
             yield Axis("engine's data parallel ranks", module.dp_world_size or module.seq_dp_world_size)
             return
@@ -129,6 +133,18 @@ def _groups(module: Any) -> Iterator[Any]:
     between = getattr(module, "_inter_node_pg", None)
     if between is not None:
         yield between
+
+
+def _replicated_axes(module: Any) -> Iterator[Axis]:
+    """The ranks of torch's `replicate`, which keeps its DistributedDataParallel apart from the module."""
+    library: Any = sys.modules.get(REPLICATE)
+    wrapper = getattr(library.replicate.state(module), "_ddp", None) if library is not None else None
+    if wrapper is None:
+        return
+    if wrapper.device_mesh is not None:
+        yield from axes_of(wrapper.device_mesh)
+    else:
+        yield Axis(wrapper.process_group.group_name, wrapper.process_group.size())
 
 
 def _fsdp_axes(module: Any) -> Iterator[Axis]:

@@ -81,6 +81,7 @@ SET_UPS = {
         "_forward_metadata_inference",
         "_backward_metadata_inference",
     ),
+    "torch.distributed._composable.replicate": ("lazy_init",),
     "torch.distributed.pipelining.schedules": ("_warmup_p2p", "_initialize_stage", "_initialize_stages"),
 }
 

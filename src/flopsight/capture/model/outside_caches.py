@@ -48,8 +48,9 @@ def kept_outside_caches(model: nn.Module) -> Iterator[None]:
         )
 
 
-def _is_foreign(name: str) -> bool:
-    return name.partition(".")[0] in FOREIGN or name not in sys.modules
+def _is_foreign(name: str | None) -> bool:
+    """Whether a class or a function is no part of the model's code; what torch.compile leaves among globals has no module."""
+    return name is None or name.partition(".")[0] in FOREIGN or name not in sys.modules
 
 
 def _files_of(name: str) -> Iterator[str]:
