@@ -12,7 +12,8 @@ from torch import nn
 
 from ..analysis.phase_filter import only
 from ..config import parse_phases
-from ..errors import StateError
+from ..errors import OutputError, StateError
+from ..files import check_writable
 from ..loop.schedule import checked_steps
 from ..loop.window import StepWindow
 from ..records import PHASES
@@ -32,6 +33,8 @@ class Follower:
         phases: Sequence[str] = PHASES,
     ) -> None:
         self.steps = checked_steps(steps)
+        if save_to is not None:
+            check_writable(save_to)
         self.save_to = save_to
         self.phases = parse_phases(phases)
         self.profile: Profile | None = None
@@ -85,8 +88,12 @@ class Follower:
             return
         try:
             self._finish(window)
-        except StateError as problem:
-            warnings.warn(str(problem), stacklevel=2)
+        except StateError:
+            warnings.warn(
+                f"Training ended after {window.current} steps, before step {self.steps[0]}, where the window begins: nothing "
+                f"was profiled. Choose earlier steps.",
+                stacklevel=2,
+            )
 
     def stop(self) -> None:
         """Stop watching at once."""
@@ -99,5 +106,8 @@ class Follower:
         self._window = None
         self.profile = only(replace(window.profile, world=self._world), self.phases)
         if self.save_to is not None and self._main:
-            self.profile.save(self.save_to)
+            try:
+                self.profile.save(self.save_to)
+            except OutputError as problem:  # training is worth more than the file
+                warnings.warn(str(problem), stacklevel=2)
         return scalars(self.profile)

@@ -75,7 +75,7 @@ def test_the_figures_reach_the_accelerators_trackers(tmp_path):
 
 
 def test_a_loop_that_ends_early_says_so():
-    with pytest.warns(UserWarning, match="The loop ran 3 steps, and the window begins at step 10"):
+    with pytest.warns(UserWarning, match="Training ended after 3 steps, before step 10"):
         prof = train(Accelerator(cpu=True), 3, range(10, 12))
 
     assert prof.profile is None

@@ -140,7 +140,7 @@ def test_losses_are_the_same_with_and_without_us(tmp_path):
 def test_training_that_ends_before_the_window_says_how_many_steps_there_were(tmp_path):
     callback = FlopsightCallback(steps=range(50, 55))
 
-    with pytest.warns(UserWarning, match="The loop ran 6 steps, and the window begins at step 50"):
+    with pytest.warns(UserWarning, match="Training ended after 6 steps, before step 50"):
         train(tmp_path, callback)
 
     assert callback.profile is None
