@@ -53,7 +53,7 @@ def multiply(call: OpRecord, left: str, right: str, adds: int = 0) -> Cost:
 
 
 def _both_sparse(call: OpRecord, a: TensorMeta, b: TensorMeta, adds: int) -> Cost:
-    """The pairs of stored elements that meet, which only their positions tell."""
+    """The pairs of stored elements that are multiplied, as capture found them from their positions."""
     if "products" not in call.facts:
         raise ValueError("how many stored elements of two sparse matrices meet depends on their positions")
     macs = macs_for(call, int(call.facts["products"]))

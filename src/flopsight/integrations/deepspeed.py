@@ -50,7 +50,7 @@ class EngineProfiler(FlopsProfiler):
 
     @property
     def profile(self) -> Profile:
-        """What was seen of the step so far, and for good when it is over: the engine then resets its timers."""
+        """What was seen of the step so far; fixed once the step is printed, because the engine then resets its timers."""
         if self._printed is not None:
             return self._printed
         engine = self.ds_engine

@@ -70,7 +70,7 @@ class StepWatch:
         return True
 
     def end(self) -> None:
-        """Label gradients and optimizer state in the recording, while they can be told from other memory, and detach."""
+        """Label gradients and optimizer state in the recording, while they are still alive, and detach."""
         if self.recording is not None:
             self.recording.label(Run(self._sites.whole))
         self.detach()

@@ -45,7 +45,8 @@ def profile_script(program: Program, plan: Plan, report: Report) -> int:
     if os.getpid() != process:
         return ending.code  # a script may fork, and the child may come here too
     if not watched:
-        report.say(f"{program.label} did not import torch, so nothing was profiled. {ELSEWHERE}")
+        advice = ELSEWHERE if ending.problem is None else ""
+        report.say(f"{program.label} did not import torch, so nothing was profiled. {advice}".rstrip())
         return ending.code
     loop = watched[0]
     loop.end(ending.problem)
