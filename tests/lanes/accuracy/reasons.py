@@ -25,13 +25,6 @@ class Reason:
         )
 
 
-WHOLE_SEQUENCE = Reason(
-    "whole sequence",
-    "torch multiplies the input of a packed GRU or LSTM by its weights in one product on the "
-    "CPU and step by step elsewhere: the same MACs, but other sums of gradients, and other tensors kept for backward",
-    columns=("flops", "bytes"),
-    modules=("GRU", "LSTM"),
-)
 EMBEDDING_BAG = Reason(
     "embedding bag",
     "the CPU's embedding_bag returns indices of maxima that a mean does not need",

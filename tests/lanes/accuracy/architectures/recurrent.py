@@ -3,7 +3,7 @@
 from functools import partial
 
 import torch
-from reasons import EMBEDDING_BAG, WHOLE_SEQUENCE
+from reasons import EMBEDDING_BAG
 from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
@@ -84,8 +84,8 @@ ARCHITECTURES = [
     Architecture("LSTM with projection", "torch", partial(sequence, nn.LSTM, proj_size=8)),
     Architecture("GRU", "torch", partial(sequence, nn.GRU, num_layers=2)),
     Architecture("RNN", "torch", partial(sequence, nn.RNN)),
-    Architecture("packed LSTM", "torch", partial(packed, nn.LSTM), (WHOLE_SEQUENCE,)),
-    Architecture("packed GRU", "torch", partial(packed, nn.GRU), (WHOLE_SEQUENCE,)),
+    Architecture("packed LSTM", "torch", partial(packed, nn.LSTM)),
+    Architecture("packed GRU", "torch", partial(packed, nn.GRU)),
     Architecture("recurrent cells", "torch", lambda: Example(Cells(), (torch.randn(STEPS, BATCH, WIDTH),))),
     Architecture("MultiheadAttention", "torch", lambda: Example(
         SelfAttention(HIDDEN, 4, batch_first=True), (torch.randn(2, 8, HIDDEN),)
