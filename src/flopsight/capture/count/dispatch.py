@@ -22,7 +22,7 @@ from ..model.sites import Site, Sites, sites_of
 from ..model.tensors import flat, raw
 from .attribution import Attribution, Position
 from .expansion import Body, in_other_ops
-from .higher_order import branches_in_python, entering, is_higher_order
+from .higher_order import entering, in_python, is_higher_order
 from .live import GATHERED, RECOMPUTED
 from .module_watch import ModuleWatch
 from .opinfo import GraphReplay, OpInfo, describe, values_by_name
@@ -101,9 +101,7 @@ class Counter(TorchDispatchMode):
         entered.enter_context(handlers_apart(self._aside))
         entered.enter_context(optimizer_steps(self._begin_step, self._end_step))
         entered.enter_context(wrapped(torch.cuda.CUDAGraph, "replay", self._replays))
-        entered.enter_context(
-            wrapped(torch._ops.HigherOrderOperator, "__call__", partial(branches_in_python, mode=type(self)))
-        )
+        entered.enter_context(wrapped(torch._ops.HigherOrderOperator, "__call__", partial(in_python, mode=type(self))))
         self._parallel.watch(entered)
         saved = self.tape.saved
         if saved is not None and internals.saved_hooks_allowed():

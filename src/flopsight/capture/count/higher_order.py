@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -27,18 +27,50 @@ def entering(args: Any, enter: Callable[[Call], Call]) -> Any:
     return with_leaves(args, lambda leaf: enter(leaf) if callable(leaf) else leaf)
 
 
-def branches_in_python(call: Call, mode: type[internals.TorchDispatchMode]) -> Call:
-    """Run a branch of torch.cond as the plain Python that it is; other ops go to our mode.
+def in_python(call: Call, mode: type[internals.TorchDispatchMode]) -> Call:
+    """Run branches and loops as the plain Python that they are; other ops go to our mode.
 
-    Torch compiles torch.cond wherever it is called, to find the weights that its branches use. Under a dispatch mode it
-    does not, and such weights would get no gradient.
+    Torch compiles torch.cond and its like wherever they are called, to find the weights that their functions use. Under a
+    dispatch mode it does not, and such weights would get no gradient.
     """
 
     def called(op: Any, *args: Any, **kwargs: Any) -> Any:
-        if op.name() != "cond" or kwargs or len(args) != 4 or internals.transformed():
+        plain = IN_PYTHON.get((op.name(), len(args)))
+        if plain is None or kwargs or internals.transformed():
             internals.offer_to_mode(op, mode)
             return call(op, *args, **kwargs)
-        chosen, if_true, if_false, operands = args
-        return (if_true if chosen else if_false)(*operands)
+        return plain(*args)
 
     return called
+
+
+def _cond(chosen: Any, if_true: Call, if_false: Call, operands: Sequence[Any]) -> Any:
+    return (if_true if chosen else if_false)(*operands)
+
+
+def _while_loop(goes_on: Call, body: Call, carried: Sequence[Any], beside: Sequence[Any]) -> Any:
+    while goes_on(*carried, *beside):
+        carried = tuple(body(*carried, *beside))
+    return tuple(carried)
+
+
+def _scan(combine: Call, carried: Sequence[Any], rows: Sequence[torch.Tensor], beside: Sequence[Any]) -> Any:
+    number, made = len(carried), []
+    for i in range(rows[0].shape[0]):
+        carried = combine(*carried, *(each.select(0, i) for each in rows), *beside)
+        made.append(tuple(carried[number:]))
+        carried = carried[:number]
+    return *carried, *internals.stacked(made)
+
+
+def _map(function: Call, rows: Sequence[torch.Tensor], beside: Sequence[Any]) -> Any:
+    return internals.stacked([function(*row, *beside) for row in zip(*(each.unbind(0) for each in rows), strict=True)])
+
+
+IN_PYTHON: dict[tuple[str, int], Call] = {
+    ("cond", 4): _cond,
+    ("while_loop", 4): _while_loop,
+    ("scan", 4): _scan,
+    ("map_impl", 3): _map,
+}
+"""By the name of an op and the number of its arguments: what it means."""

@@ -43,6 +43,7 @@ PRIVATE_NAMES = {
     "torch._foreach_copy_": RESTORE,
     "torch._fused_sdp_choice": META,
     "torch._prims_common.suggest_memory_format": META,
+    "torch.utils._pytree.tree_map": COUNTS,
     "torch._C._get_mkldnn_enabled": META,
     "torch._C._AutoDispatchBelowAutograd": META,
     "torch._C._dispatch_get_registrations_for_dispatch_key": META,

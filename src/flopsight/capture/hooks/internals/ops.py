@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
 from typing import Any, TypeVar
 
 import torch
+from torch.utils._pytree import tree_map
 
 from ..release import TORCH
 
@@ -97,3 +98,8 @@ def by_op(named: Mapping[str, Value]) -> dict[Any, Value]:
 def is_composite(func: Any) -> bool:
     """Whether the op is written in terms of other ops."""
     return bool(func._can_decompose())
+
+
+def stacked(results: Sequence[Any]) -> Any:
+    """Equal structures of tensors as one, of the tensors stacked."""
+    return tree_map(lambda first, *others: first if first is None else torch.stack([first, *others]), *results)
