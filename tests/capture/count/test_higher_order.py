@@ -64,7 +64,10 @@ class Maps(Scans):
         return map_rows(self.layer, batch)
 
 
-@pytest.mark.parametrize("kind", [Scans, Maps])
+LOOPS = [pytest.param(Scans, marks=since((2, 7), "scan that trains")), Maps]
+
+
+@pytest.mark.parametrize("kind", LOOPS)
 @pytest.mark.parametrize("on", ["real", "meta"])
 def test_the_weights_of_a_loop_get_their_gradient_and_its_work_is_backward(kind, on):
     model = kind()
@@ -77,7 +80,7 @@ def test_the_weights_of_a_loop_get_their_gradient_and_its_work_is_backward(kind,
     assert profile["layer"].calls == ROWS
 
 
-@pytest.mark.parametrize("kind", [Scans, Maps])
+@pytest.mark.parametrize("kind", LOOPS)
 def test_a_recorded_loop_trains_as_it_does_without_us(kind):
     model = kind()
 

@@ -5,6 +5,7 @@ import torch
 from torch import nn
 
 import flopsight
+from flopsight.caveats import NoTwin
 
 BATCH, CHANNELS, HEIGHT, WIDTH = 2, 4, 6, 8
 ELEMENTS = BATCH * CHANNELS * HEIGHT * WIDTH
@@ -134,3 +135,10 @@ def test_the_gradient_of_a_sum_in_half_precision_takes_the_order_of_the_other_op
     assert own.backward.bytes == one_number + 2 * CHANNELS * WIDTH * (sigmoid_backward + product_backward), (
         "no copy brings a gradient into another order"
     )
+
+
+def test_a_sparse_gradient_costs_the_same_on_meta():
+    real, meta = both(nn.Embedding(10, WIDTH, sparse=True), torch.randint(10, (BATCH, 3)))
+
+    assert figures(meta) == figures(real)
+    assert not any(isinstance(caveat, NoTwin) for caveat in meta.caveats)

@@ -6,8 +6,11 @@ import pytest
 import torch
 from torch import nn
 from torch.nn.utils.rnn import PackedSequence
+from torch.utils.checkpoint import checkpoint
 
+import flopsight
 from flopsight.capture.twin.target_device import TargetDevice
+from flopsight.caveats import NoTwin
 from flopsight.counting import Recording
 from flopsight.run_profile import Options
 
@@ -112,3 +115,21 @@ def test_dropout_is_one_op_on_a_gpu_and_two_on_a_cpu():
     assert ops(on_cpu)["aten.bernoulli_"] == 2
     assert "aten.native_dropout" not in ops(on_cpu)
     assert on_gpu.flops == on_cpu.flops
+
+
+def test_a_checkpoint_in_a_checkpoint_finds_its_tensors_on_the_device_where_they_were():
+    class Nested(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner, self.outer = nn.Linear(4, 4, bias=False), nn.Linear(4, 4, bias=False)
+
+        def forward(self, x):
+            once = lambda x: checkpoint(self.inner, x, use_reentrant=False)  # noqa: E731
+            return checkpoint(lambda x: self.outer(once(x)), x, use_reentrant=False)
+
+    profile = flopsight.count(Nested(), (torch.ones(2, 4),), train=True, on="meta")
+
+    product = 2 * 4 * 4
+    assert not any(isinstance(caveat, NoTwin) for caveat in profile.caveats)
+    assert profile.macs == 2 * product
+    assert profile.backward.macs == 3 * product, "both weights, and the input of the second"

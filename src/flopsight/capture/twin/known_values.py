@@ -188,7 +188,8 @@ def follow(func: Any, args: Any, kwargs: dict[str, Any], output: Any) -> None:
 def _is_view(args: Any, output: Any) -> bool:
     if not args or not isinstance(args[0], Tensor) or not isinstance(output, Tensor):
         return False
-    return internals.storage_key(args[0]) == internals.storage_key(output)
+    stored = internals.has_storage(args[0]) and internals.has_storage(output)
+    return stored and internals.storage_key(args[0]) == internals.storage_key(output)
 
 
 def _check_repeatable(func: Any) -> None:

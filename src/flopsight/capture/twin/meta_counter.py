@@ -71,6 +71,7 @@ class MetaCounter(Counter):
         entered.enter_context(self._disguise)
         entered.enter_context(wrapped(torch.overrides, "has_torch_function", self._disguise.unnoticed))
         entered.enter_context(wrapped(BackwardCFunction, "apply", self._disguise.in_backward))
+        entered.enter_context(wrapped(internals.CheckpointFrame, "__init__", _comparing_plainly))
         super()._watch_all(entered)
 
     def watch(self, plain: Call) -> Call:
@@ -176,9 +177,27 @@ class MetaCounter(Counter):
                 output = by_single_precision(kernel, args, kwargs)
             else:
                 output = kernel(*args, **kwargs)
-            self._memo[key] = _described(output, {internals.storage_key(tensor) for tensor in flat((args, kwargs))})
+            self._memo[key] = _described(
+                output, set(map(internals.storage_key, filter(internals.has_storage, flat((args, kwargs)))))
+            )
             return output
         return self._kernels.get(func, func)(*args, **kwargs) if made is ALIASES else _fresh(made)
+
+
+def _comparing_plainly(init: Call) -> Call:
+    """A checkpoint compares tensors as they are: the target device is reported to it in one place and not in another."""
+
+    def made(frame: Any, *args: Any, **kwargs: Any) -> None:
+        init(frame, *args, **kwargs)
+        metadata = frame.metadata_fn
+
+        def plainly(tensor: Tensor) -> Any:
+            with internals.without_functions():
+                return metadata(tensor)
+
+        frame.metadata_fn = None if metadata is None else plainly
+
+    return made
 
 
 def _drop(joined: dict[int, Any], key: int, _reference: object) -> None:
@@ -201,6 +220,8 @@ def _key(value: Any) -> Any:
 def _described(output: Any, given: set[int]) -> Any:
     """What to make again next time, or that the result cannot be made again."""
     if isinstance(output, Tensor):
+        if not internals.has_storage(output):
+            return ALIASES  # a sparse one holds tensors of its own
         shared = not output.is_meta or internals.storage_key(output) in given
         return ALIASES if shared else (output.shape, output.stride(), output.dtype)
     if isinstance(output, list | tuple):

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 import torch
+import torch.utils.checkpoint
 
 from ..release import TORCH
 from .tensors import is_wrapper_subclass
@@ -101,6 +102,10 @@ def detached(tensor: torch.Tensor) -> torch.Tensor:
         return tensor.detach()
     with torch._C._ExcludeDispatchKeyGuard(_MODES):
         return tensor.detach()
+
+
+CheckpointFrame = torch.utils.checkpoint._CheckpointFrame
+"""What a checkpoint without reentrance knows of its function; `metadata_fn` compares what is saved with what is made again."""
 
 
 def in_checkpoint() -> bool:
