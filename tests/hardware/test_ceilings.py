@@ -126,12 +126,32 @@ def test_a_share_lies_between_the_measured_ones_by_the_logarithm():
     assert share_reached(points, 1.0) == 0.8
 
 
+def test_a_convolution_that_is_faster_than_the_products_is_the_ceiling(monkeypatch):
+    """Times are written here: a product of 64^3 takes 1 s, the convolution half a second."""
+    from flopsight.hardware import measured
+
+    class Written:
+        device = torch.device("cpu")
+        times = iter((1.0, 0.5))
+
+        def least(self, work):
+            work()
+            return next(self.times)
+
+    monkeypatch.setattr(measured, "SIDES", {"cpu": (64,)})
+    monkeypatch.setattr(measured, "IMAGES", {"cpu": {"float32": (1, 16, 32)}})
+
+    # 1,024 places of 16 channels, each of 16 x 9 products: 4.7 MFLOP in half a second; the product has 0.5 MFLOP
+    assert measured._products(torch, Written(), "float32", "cpu") == 2 * 1024 * 16 * 16 * 9 / 0.5
+
+
 def test_measuring_a_cpu_gives_rates_for_its_dtypes_and_leaves_the_random_state_alone(monkeypatch):
     from flopsight.hardware import measured, sampling
     from flopsight.hardware.detect import detect
 
     monkeypatch.setattr(measured, "SIDES", {"cpu": (32, 64)})
     monkeypatch.setattr(measured, "COPIED", {"cpu": 1 << 16})
+    monkeypatch.setattr(measured, "IMAGES", {"cpu": {"float32": (1, 8, 8)}})
     monkeypatch.setattr(sampling, "SAMPLES", 3)
     monkeypatch.setattr(sampling, "WARM_UP", 0.0)
     monkeypatch.setattr(sampling, "FLUSH", 1 << 16)

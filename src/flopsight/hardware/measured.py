@@ -18,6 +18,8 @@ from .sampling import Sampler
 
 SIDES = {"cpu": (512, 1024, 2048), "other": (4096, 8192)}
 """Sides of the square products; the fastest counts."""
+IMAGES = {"cpu": dict.fromkeys(("float32", "bfloat16"), (4, 64, 56))}
+"""Batch, channels and side of a convolution that is tried beside the products."""
 SLOW_DTYPES = ("float64", "float32")
 COPIED = {"cpu": 512 << 20, "other": 1 << 30}
 """Bytes of a buffer for the bandwidth: far more than any cache holds."""
@@ -80,7 +82,17 @@ def _products(torch: Any, sampler: Sampler, dtype: str, kind: str) -> float | No
                 rates.append(2 * side**3 / sampler.least(product))
             except (RuntimeError, TypeError):  # no such product there, or no memory for it
                 continue
+    if rates and dtype in IMAGES.get(kind, {}):
+        rates.append(_convolution(torch, sampler, getattr(torch, dtype), *IMAGES[kind][dtype]))
     return max(rates, default=None)
+
+
+def _convolution(torch: Any, sampler: Sampler, dtype: Any, batch: int, channels: int, side: int) -> float:
+    """FLOP/s of a convolution: on a CPU another library than that of the products runs it, and may be faster."""
+    x = torch.randn(batch, channels, side, side, device=sampler.device).to(dtype)
+    x = x.contiguous(memory_format=torch.channels_last)
+    w = torch.randn(channels, channels, 3, 3, device=sampler.device).to(dtype)
+    return float(2 * x.numel() * channels * 9 / sampler.least(lambda: torch.conv2d(x, w, padding=1)))
 
 
 def _bandwidth(torch: Any, sampler: Sampler, size: int) -> float:
