@@ -14,6 +14,7 @@ import tempfile
 import time
 import traceback
 from collections import defaultdict
+from dataclasses import replace
 from functools import partial
 from statistics import median
 
@@ -30,6 +31,7 @@ from flopsight.analysis.roofline import device_seconds, limit_beside_cache, roof
 from flopsight.analysis.utilization import step_seconds
 from flopsight.hardware.ceilings import datasheet_of, remember
 from flopsight.hardware.detect import detect
+from flopsight.hardware.host_calls import host_prices
 from flopsight.hardware.measured import measure
 from flopsight.hardware.op_families import family
 
@@ -419,8 +421,10 @@ def predict(device):
                 repeats=8,
             )
             call = partial(model, *inputs.values()) if device == "cpu" else partial(model, **inputs)
+            # a shared host changes its pace from one second to the next: its prices are those of this moment
+            now = replace(profile.ceilings, host=host_prices(torch, torch.device(device)))
             real = wall(call, device, 30)
-        guess = predicted(profile)
+        guess = predicted(profile, now)
         errors.append(abs(guess.step / real - 1))
         print(
             f"{name:26} measured {real * 1e3:8.2f} ms, predicted {guess.step * 1e3:8.2f} ({guess.step / real - 1:+.0%}); "

@@ -123,6 +123,14 @@ def test_compiling_an_encoder_layer_warns_of_the_fused_path_it_gives_up():
     assert "gives up torch's own fused encoder layer" in only(profile(layer), "fusion").next_move
 
 
+def test_compiling_causal_attention_warns_of_the_mask_that_it_may_get():
+    act = leaf("act", "GELU", op("aten.gelu", moved=10**8, seconds=30 * MS, kind="pointwise"))
+    causal = replace(PRODUCT, op="aten._scaled_dot_product_flash_attention", cost=Cost(4 * 10**10, skipped_macs=10**10))
+
+    assert "may get a mask" in only(profile(act, leaf("a", "Attention", causal)), "fusion").next_move
+    assert "mask" not in only(profile(act, leaf("a", "Linear", PRODUCT)), "fusion").next_move
+
+
 # launches and data
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ... import units
 from ...costs import OpRow
-from ...records import OPTIMIZER
+from ...records import FORWARD, OPTIMIZER
 from ...tree import Node
 from ..roofline import COLLECTIVES
 from .finding import Finding
@@ -102,7 +102,9 @@ def _compiled(scene: Scene) -> bool:
 
 
 def _lost_path(scene: Scene) -> str:
-    """A warning where torch runs its own fused encoder layer, which a compiled model does not."""
+    """A warning where a compiled model may give up what runs fused now: torch's encoder layer, causal attention."""
     fused = any(node.kind == "TransformerEncoderLayer" for node in scene.profile.walk())
-    inference = not scene.profile.trained
-    return ", which gives up torch's own fused encoder layer, so measure it" if fused and inference else ""
+    if fused and not scene.profile.trained:
+        return ", which gives up torch's own fused encoder layer, so measure it"
+    causal = any(row.cost.skipped_macs for _, row in scene.rows((FORWARD,)))
+    return ", and compare attention: compiled, it may get a mask where it is causal now" if causal else ""
