@@ -195,6 +195,14 @@ def test_a_loop_that_ends_before_the_window_has_no_profile_and_says_why():
         window.profile
 
 
+def test_a_window_from_step_0_that_is_not_entered_says_how_to_enter_it():
+    time, model, optimizer, window = made([0])
+    train(window, model, optimizer, time, [rows() for _ in range(3)])
+
+    with pytest.raises(StateError, match="Step 0 began outside the window.*inside `with"):
+        _ = window.profile
+
+
 def test_a_loop_that_ends_after_the_counted_step_has_costs_and_a_latency_that_is_marked():
     time, model, optimizer, window = made(range(2, 7))
     with window:

@@ -126,11 +126,20 @@ class StepWindow:
     def profile(self) -> Profile:
         """Costs of one step of the window, with times as medians over its timed steps."""
         if self.seen.counted is None:
-            raise StateError(
-                f"The loop ran {self.current} steps, and the window begins at step {self.steps[0]}: nothing was "
-                f"profiled. Choose an earlier step, or call step() at the end of every step."
-            )
+            raise StateError(self._why_nothing)
         return self.seen.profile(self.schedule, self.sites)
+
+    @property
+    def _why_nothing(self) -> str:
+        if self.current > self.steps[0]:
+            return (
+                f"Step {self.steps[0]} began outside the window, so nothing was profiled. Put the loop inside "
+                f"`with flopsight.step_profiler(...) as prof:`."
+            )
+        return (
+            f"The loop ran {self.current} steps, and the window begins at step {self.steps[0]}: nothing was "
+            f"profiled. Choose an earlier step, or call step() at the end of every step."
+        )
 
     def _begin(self) -> None:
         role = self.schedule.role(self.current)
