@@ -208,10 +208,14 @@ class Counter(TorchDispatchMode):
             live.note(
                 output, site, phase, GATHERED if position.gathering else RECOMPUTED if phase is RECOMPUTE else None
             )
+            if live.lent:
+                live.use(args)
         facts = tuple(info.facts(values_by_name(info, args, kwargs)).items()) if info.facts else ()
         if info.exchanges:
             values = values_by_name(info, args, kwargs)
             site, phase, facts = self._parallel.place(values, info.name, position, site, phase)
+            if live is not None:
+                live.lend((args, output))
         elif phase is BACKWARD and self._parallel.running:
             self._parallel.buckets.note(args, output)
         if sparse:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import weakref
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from functools import partial
+from threading import get_ident
 from typing import Any
 
 import torch
@@ -55,6 +56,10 @@ class Live:
         self._phase = ""
         self._phases: dict[int, str] = {}
         """The phase that begins with an event, by the event's number."""
+        self.lent: dict[int, tuple[int, int]] = {}
+        """Storages that a collective of the CPU holds: the thread that began it, and how many events there were at their last use."""
+        self._late: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
+        """Ends that another thread was late with, by the number of the event that they belong before."""
         self._forgotten: set[int] = set()
         self._expected: Counter[str] = Counter()
         self.leave_out(there)
@@ -87,6 +92,24 @@ class Live:
                 self.current += size
                 if what is not None:
                     self._labels[birth] = what
+
+    def lend(self, args: Any) -> None:
+        """A collective begins to work with these tensors.
+
+        Gloo's threads let go of them some time after the collective is done. Where such a thread is the last to hold
+        one, its memory counts up to its last use on the thread that began the collective: the rest is chance.
+        """
+        for tensor in flat(args):
+            birth = self.birth_of(tensor) if isinstance(tensor, torch.Tensor) and tensor.is_cpu else None
+            if birth is not None:
+                self.lent[birth] = get_ident(), len(self._events)
+
+    def use(self, args: Any) -> None:
+        """An op used these tensors; those that a collective still holds were needed up to now."""
+        for tensor in flat(args):
+            birth = self.birth_of(tensor) if isinstance(tensor, torch.Tensor) else None
+            if birth in self.lent:
+                self.lent[birth] = self.lent[birth][0], len(self._events)
 
     def gathered(self, tensors: Iterable[torch.Tensor], site: Site) -> None:
         """These weights are here as a whole now."""
@@ -134,7 +157,9 @@ class Live:
     def _end(self, key: int, birth: int, _reference: object) -> None:
         del self._alive[key]
         size = self._size(birth)
-        self._events.append((birth, -size))
+        thread, number = self.lent.pop(birth, (get_ident(), 0))
+        events = self._events if thread == get_ident() else self._late[number]
+        events.append((birth, -size))
         if self._births[birth][0] is not None:
             self.current -= size
 
@@ -169,11 +194,12 @@ class Live:
         state = {birth for birth, what in self._labels.items() if what in LASTING}
         events: list[tuple[int, int]] = []
         phases: dict[int, str] = {}
-        for number, (birth, change) in enumerate(self._events):
+        for number, event in enumerate(self._events):
             if number in self._phases:
                 phases[len(events)] = self._phases[number]
-            if birth not in self._forgotten and (change < 0 or birth not in state):
-                events.append((birth, change))
+            for birth, change in (*self._late.get(number, ()), event):
+                if birth not in self._forgotten and (change < 0 or birth not in state):
+                    events.append((birth, change))
         births = len(self._births)
         unseen = self._expected - self._bytes_by_kind(state)
         return footprint(
