@@ -43,8 +43,7 @@ export class Icicle {
   }
 
   private get metric(): Metric {
-    const shown = this.tree.modules.metrics.filter((metric) => metric.adds);
-    return shown.find((metric) => metric.id === this.store.state.metric) ?? shown[0]!;
+    return this.tree.area(this.store.state.metric)!;
   }
 
   private controls(): HTMLElement {

@@ -7,6 +7,8 @@ export interface State {
   colour: string;
   sort: string;
   query: string;
+  /** Rows with a smaller share of what the icicle shows are hidden; empty hides none. */
+  least: string;
   columns: string;
   own: boolean;
   flat: boolean;
@@ -15,7 +17,7 @@ export interface State {
 type Listener = (state: State, changed: ReadonlySet<keyof State>) => void;
 
 const DEFAULTS: State = {
-  tab: "modules", focus: 0, metric: "", colour: "kind", sort: "", query: "", columns: "", own: false, flat: false,
+  tab: "modules", focus: 0, metric: "", colour: "kind", sort: "", query: "", least: "", columns: "", own: false, flat: false,
 };
 
 export class Store {

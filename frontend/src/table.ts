@@ -29,7 +29,7 @@ export class TreeTable {
     window.addEventListener("afterprint", () => this.draw());
     store.on((_, changed) => {
       if (changed.has("focus")) this.show(store.state.focus);
-      else if (["sort", "query", "columns", "own", "flat"].some((key) => changed.has(key as never))) this.update();
+      else if (["sort", "query", "least", "metric", "columns", "own", "flat"].some((key) => changed.has(key as never))) this.update();
     });
     this.update();
     if (store.state.focus) this.show(store.state.focus);
@@ -71,11 +71,22 @@ export class TreeTable {
       check("flat", "flat list", "Every module by itself, so that sorting ranks all of them"),
       el("button", { type: "button", onclick: () => { tree.setAll(true); this.update(); } }, "Expand all"),
       el("button", { type: "button", onclick: () => { tree.setAll(false); this.update(); } }, "Collapse"),
+      this.filter(),
       this.phases(),
       this.chooser(),
       copyMenu(() => this.copied()),
       this.status,
     );
+  }
+
+  private filter(): HTMLElement {
+    const { store } = this;
+    const choice = el("select", { "aria-label": "Filter", title: "Hide rows with a small share of what the icicle shows", onchange: () => store.set({ least: choice.value }) },
+      el("option", { value: "" }, "all rows"), ...["0.001", "0.01", "0.05"].map((share) => el("option", { value: share }, `from ${Number(share) * 100}%`))) as HTMLSelectElement;
+    const follow = () => (choice.value = store.state.least);
+    store.on(follow);
+    follow();
+    return choice;
   }
 
   /** Columns of one phase, beside the parameters; nothing where only one phase ran. */
@@ -125,10 +136,19 @@ export class TreeTable {
     };
   }
 
+  /** Whether a row has the share of the icicle's metric that the filter asks for. */
+  private large(): (row: Row) => boolean {
+    const [least, metric] = [Number(this.store.state.least), this.tree.area(this.store.state.metric)];
+    const whole = metric?.total[0] ?? 0;
+    if (!least || !metric || !whole) return () => true;
+    return (row) => (this.tree.value(metric, row, false) ?? 0) >= least * whole;
+  }
+
   update(): void {
     const { state } = this.store;
     const keeps = this.tree.search(state.query);
-    this.rows = state.flat ? this.tree.flat(this.order(), keeps) : this.tree.rows(this.order(), keeps);
+    const [order, large] = [this.order(), this.large()];
+    this.rows = state.flat ? this.tree.flat(order, keeps, large) : this.tree.rows(order, keeps, large);
     const matches = keeps ? keeps.reduce((sum, keep) => sum + (keep & 1), 0) : 0;
     this.status.textContent = keeps ? `${matches} match${matches === 1 ? "" : "es"}` : `${this.rows.length} of ${this.tree.size} modules`;
     this.at = Math.min(this.at, Math.max(0, this.rows.length - 1));

@@ -48,6 +48,12 @@ export class Tree {
     return this.modules.metrics.find((metric) => metric.id === id);
   }
 
+  /** The metric of that name whose parts add up, else the first of them. */
+  area(id: string): Metric | undefined {
+    const adding = this.modules.metrics.filter((metric) => metric.adds);
+    return adding.find((metric) => metric.id === id) ?? adding[0];
+  }
+
   ancestors(module: number): number[] {
     const found: number[] = [];
     for (let at = this.modules.parent[module]!; at >= 0; at = this.modules.parent[at]!) found.unshift(at);
@@ -110,18 +116,19 @@ export class Tree {
     for (const run of this.modules.alike) this.open.add(`${run[0]}*`);
   }
 
-  /** The visible rows in order; `order` sorts siblings, `keeps` says which modules a search leaves. */
-  rows(order: ((a: Row, b: Row) => number) | null, keeps: Uint8Array | null): Row[] {
+  /** The visible rows in order; `order` sorts siblings, `keeps` says which modules a search leaves, `large` which rows a filter leaves. */
+  rows(order: ((a: Row, b: Row) => number) | null, keeps: Uint8Array | null, large: (row: Row) => boolean): Row[] {
     const rows: Row[] = [];
     const visit = (siblings: number[], depth: number) => {
       let shown = keeps ? siblings.map((module) => ({ module, run: null, depth }) as Row) : this.folded(siblings, depth);
       if (keeps) shown = shown.filter((row) => keeps[row.module]);
+      shown = shown.filter(large);
       if (order) shown.sort(order);
       for (const row of shown) {
         rows.push(row);
         if (row.run) {
           if (!this.isOpen(row)) continue;
-          const members = row.run.map((module) => ({ module, run: null, depth: depth + 1 }) as Row);
+          const members = row.run.map((module) => ({ module, run: null, depth: depth + 1 }) as Row).filter(large);
           if (order) members.sort(order);
           for (const member of members) {
             rows.push(member);
@@ -137,12 +144,13 @@ export class Tree {
   }
 
   /** Every module by itself, for a list without nesting. */
-  flat(order: ((a: Row, b: Row) => number) | null, keeps: Uint8Array | null): Row[] {
+  flat(order: ((a: Row, b: Row) => number) | null, keeps: Uint8Array | null, large: (row: Row) => boolean): Row[] {
     const rows: Row[] = [];
     for (let module = 0; module < this.size; module += 1) {
       if (!keeps || keeps[module]! & 1) rows.push({ module, run: null, depth: 0 });
     }
-    return order ? rows.sort(order) : rows;
+    const shown = rows.filter(large);
+    return order ? shown.sort(order) : shown;
   }
 
   /** By module, in bits: 1 it matches, 2 it is above a match. */

@@ -227,7 +227,7 @@ def _warn_of_copies(run: Run, on: str) -> None:
     if free is not None and copied > free:
         warnings.warn(
             f"flopsight is about to copy {units.size(copied)} of parameters and buffers, and {units.size(free)} is free on "
-            f"{run.device}. flopsight.count(..., on='meta') needs no memory.",
+            f"{run.device}. flopsight.count(..., on='meta'), or --meta, needs no memory.",
             stacklevel=3,
         )
 

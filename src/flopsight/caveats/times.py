@@ -43,7 +43,7 @@ class UnsteadyModules(Caveat):
 
     def __str__(self) -> str:
         named = ", ".join(f"{path} {spread:.0%}" for path, spread in zip(self.modules, self.spreads, strict=False))
-        return f"The times of some modules vary from run to run (quartiles apart): {named}. Raise repeats."
+        return f"The times of some modules vary from run to run (quartiles apart): {named}. Raise repeats (--repeats)."
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ class BusyMachine(Caveat):
     def __str__(self) -> str:
         return (
             f"The {self.repeats} timed runs vary by {self.spread:.0%} (interquartile range over median): "
-            f"the machine was busy or its clocks moved. Raise repeats above {self.repeats}."
+            f"the machine was busy or its clocks moved. Raise repeats (--repeats) above {self.repeats}."
         )
 
 
@@ -120,5 +120,5 @@ class PaceChanged(Caveat):
     def __str__(self) -> str:
         return (
             f"The later half of the timed runs took {self.ratio:.2f}x as long as the earlier one: the clocks moved, or "
-            f"other work came or went. Raise warmup, or fix the clocks."
+            f"other work came or went. Raise warmup (--warmup), or fix the clocks."
         )

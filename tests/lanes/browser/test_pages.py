@@ -73,6 +73,18 @@ def test_identical_blocks_are_one_bar_of_the_icicle(browser, page):
     assert "layers.0 and 125 like it" in browser.one(".icicle .tip").text
 
 
+def test_rows_with_a_small_share_are_hidden_on_request(browser, page):
+    browser.open(page(bert()), hash="#metric=params")
+    Select(browser.one('select[aria-label="Filter"]')).select_by_value("0.05")
+
+    shown = [row.get_attribute("data-path") for row in browser.all(".rows .tr")]
+    # of 109.5 million parameters the words have 23.4, the positions 0.4, the pooler 0.6
+    assert "bert.embeddings.word_embeddings" in shown
+    assert "bert.embeddings.position_embeddings" not in shown
+    assert "bert.pooler" not in shown
+    assert "least=0.05" in browser.driver.current_url
+
+
 def test_a_phase_has_its_columns(browser, page):
     browser.open(page(bert()))
     Select(browser.one('select[aria-label="Phase"]')).select_by_value("backward")
