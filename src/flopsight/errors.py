@@ -5,6 +5,9 @@ from difflib import get_close_matches
 from numbers import Integral
 from typing import Any
 
+BEGINNING = 3
+"""Letters from which on a name may be the beginning of another."""
+
 
 class FlopsightError(Exception):
     """Something the user can act on. The command line prints it without a traceback."""
@@ -47,8 +50,10 @@ class CheckFailed(FlopsightError):
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """` Did you mean 'x'?` for the nearest known name, or nothing."""
-    near = get_close_matches(name, list(known), n=1)
+    """` Did you mean 'x'?` for the nearest known name, or nothing; the beginning of a name is nearest to the shortest one."""
+    known = list(known)
+    begun = [one for one in known if len(name) >= BEGINNING and one.lower().startswith(name.lower())]
+    near = sorted(begun, key=len) or get_close_matches(name, known, n=1)
     return f" Did you mean {near[0]!r}?" if near else ""
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from flopsight.errors import InputError
 from flopsight.targets import config_files
-from flopsight.targets.config_files import check_configuration, find_configuration
+from flopsight.targets.config_files import check_configuration, find_configuration, read_configuration
 from flopsight.targets.presets import find_preset, preset_names
 
 TYPES = {"llama": "LlamaConfig", "bert": "BertConfig"}
@@ -95,3 +95,22 @@ def test_the_cache_is_where_hugging_face_puts_it(monkeypatch, tmp_path):
     monkeypatch.setenv("HF_HOME", str(tmp_path / "home"))
 
     assert config_files.hub_cache() == tmp_path / "home" / "hub"
+
+
+def test_a_folder_with_several_models_names_them(tmp_path):
+    for part in ("unet", "vae"):
+        (tmp_path / part).mkdir()
+        (tmp_path / part / "config.json").write_text("{}")
+
+    with pytest.raises(InputError, match=r"has no config.json. It holds unet, vae: name one of them, hf:.*/unet\."):
+        read_configuration(str(tmp_path))
+    (tmp_path / "model_index.json").write_text("{}")
+    with pytest.raises(InputError, match=r"name one of them, diffusers:.*/unet\."):
+        read_configuration(str(tmp_path))
+
+
+def test_a_file_of_weights_is_no_configuration(tmp_path):
+    (tmp_path / "model.safetensors").write_bytes(b"\x80\xff")
+
+    with pytest.raises(InputError, match="it is not text. Name the config.json beside it."):
+        read_configuration(str(tmp_path / "model.safetensors"))

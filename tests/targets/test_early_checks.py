@@ -27,6 +27,11 @@ print(code, "torch" in sys.modules)
 @pytest.fixture
 def ask(tmp_path):
     (tmp_path / "net.py").write_text(NET)
+    (tmp_path / "syntax.py").write_text("def (\n")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "package").mkdir()
+    (tmp_path / "package" / "__init__.py").write_text("")
+    (tmp_path / "package" / "mod.py").write_text(NET)
 
     def ask(*words):
         done = subprocess.run([sys.executable, "-c", ASK, *words], cwd=tmp_path, capture_output=True, text=True)
@@ -49,6 +54,26 @@ def ask(tmp_path):
         (("profile", "net.py:model", "--dtype", "bf61"), "flopsight: There is no dtype 'bf61'. Did you mean 'bf16'?"),
         (("profile", "net.py:model", "-f", "tabel"), "tabel"),
         (("profile", "net.py:model", "--metta"), "flopsight: No such option: --metta"),
+        (("profile", "net.py:Net:width=8", "-i", "1,3,32,32"), "x joins its sizes, -i 1x3x32x32."),
+        (
+            ("profile", "net.py:Net:width=8", "-i", "(1, 3)"),
+            "flopsight: '(1, 3)' is no shape: x joins its sizes, -i 1x3.",
+        ),
+        (("profile", "net.py:model", "--device", "gpu"), "flopsight: There is no device 'gpu'. Did you mean 'cuda'?"),
+        (("profile", "net.py:model", "--device", "cuda0"), "Did you mean 'cuda'?"),
+        (("sweep", "net.py:model", "batch=1,2", "--device", "cdua"), "Did you mean 'cuda'?"),
+        (
+            ("profile", "net.py:model", "--train", "--optimizer", "adamww"),
+            "flopsight: torch.optim has no 'adamww'. Did you mean 'adamw'?",
+        ),
+        (("profile", "package.modd:Net"), "flopsight: There is no module 'package.modd'. Did you mean 'package.mod'?"),
+        (
+            ("profile", "weights.pt"),
+            "flopsight: 'weights.pt' names no model. It is a file of weights; a model is its code,",
+        ),
+        (("profile", "model.onnx"), "It is an ONNX graph; a model is its code, file.py:Class, or its configuration"),
+        (("profile", "folder"), "flopsight: 'folder' names no model. Did you mean 'hf:folder'?"),
+        (("profile", "zoo:resnet"), "Did you mean 'resnet18'?"),
         (("profile", "net.py:Net", "a.yaml"), "flopsight: 'a.yaml' is one word too many: a model is named by a single"),
     ],
 )
@@ -74,3 +99,11 @@ def test_the_check_for_torch_can_fail(ask):
     out, _ = ask("profile", "net.py:model", "-i", "1x8")
 
     assert out.endswith("True")
+
+
+def test_a_file_that_is_no_python_shows_its_line_before_torch_is_imported(ask):
+    out, err = ask("profile", "syntax.py")
+
+    assert out == "3 False"
+    assert 'syntax.py", line 1' in err
+    assert err.endswith("flopsight: syntax.py raised SyntaxError: invalid syntax (syntax.py, line 1).")

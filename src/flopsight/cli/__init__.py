@@ -43,7 +43,8 @@ def _answer(words: Sequence[str]) -> int:
             return 0
         raise
     except UsageProblem as problem:
-        return _refuse(f"{problem.format_message().rstrip('.')}.{_help_hint(problem)}", BAD_INPUT)
+        said = problem.format_message().rstrip(".")
+        return _refuse(f"{said}{'' if said.endswith('?') else '.'}{_help_hint(problem)}", BAD_INPUT)
     except FlopsightError as problem:
         return _refuse(str(problem), problem.exit_code)
     except TargetRaised as problem:

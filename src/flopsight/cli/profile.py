@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..errors import InputError, did_you_mean
+from ..errors import InputError
 from ..progress import COUNTING, Progress
+from ..targets.early_checks import check_device_name, check_optimizer_name, unknown_optimizer
 from ..targets.inputs import described, parse_dtype, parse_inputs
 from ..targets.loading import Target, find_target, load_target
 from ..targets.users import users_code
@@ -68,6 +69,10 @@ def profile(
     view = prepare_view(format, depth=depth, top=top, full=full, width=width, sort=sort, on=on, outputs=output or ())
     if optimizer and not train:
         raise InputError("--optimizer steps after a backward; add --train.")
+    if optimizer:
+        check_optimizer_name(optimizer)
+    if device:
+        check_device_name(device)
     if meta and device:
         raise InputError("--meta runs on no device; leave out --device or --meta.")
     if meta and view.timeline:
@@ -153,13 +158,14 @@ def profile_target(
 def _optimizer(name: str, model: Any) -> Any:
     import torch
 
-    kinds = [
-        kind for kind in vars(torch.optim).values() if isinstance(kind, type) and kind is not torch.optim.Optimizer
-    ]
-    known: dict[str, Any] = {kind.__name__.lower(): kind for kind in kinds if issubclass(kind, torch.optim.Optimizer)}
-    if name.lower() not in known:
-        raise InputError(f"torch.optim has no {name!r}.{did_you_mean(name.lower(), known)}")
-    kind = known[name.lower()]
+    kinds = {
+        kind.__name__.lower(): kind
+        for kind in vars(torch.optim).values()
+        if isinstance(kind, type) and kind is not torch.optim.Optimizer
+    }
+    kind: Any = kinds.get(name.lower())
+    if kind is None:
+        raise unknown_optimizer(name)
     try:
         return kind(model.parameters(), lr=1e-3)
     except (TypeError, ValueError) as problem:

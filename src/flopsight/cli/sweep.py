@@ -11,7 +11,7 @@ import typer
 from ..errors import InputError
 from ..progress import Progress, by_points
 from ..targets.axes import EXAMPLE, changed_address, parse_axes, sized_inputs
-from ..targets.early_checks import check_target, find_target
+from ..targets.early_checks import check_device_name, check_target, find_target
 from . import options
 
 if TYPE_CHECKING:
@@ -43,6 +43,8 @@ def sweep(
             raise InputError(f"The suffix of -o {path} says no format of a sweep; it can be {', '.join(SUFFIXES)}.")
     if meta and device:
         raise InputError("--meta runs on no device; leave out --device or --meta.")
+    if device:
+        check_device_name(device)
     first = {name: values[0] for name, values in parsed.items()}
     sized_inputs(input or [], first)
     check_target(changed_address(find_target(target, complete=False), first))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from ..errors import InputError
 from .changes import EXAMPLE, parse_changes
@@ -14,6 +15,12 @@ HELP = (
 )
 LIBRARIES = ("zoo", "hf", "timm", "torchvision", "diffusers")
 FILE, MODULE = "file", "module"
+NO_MODELS = {
+    ".pt": "a file of weights", ".pth": "a file of weights", ".bin": "a file of weights", ".ckpt": "a file of weights",
+    ".safetensors": "a file of weights", ".gguf": "a file of weights", ".onnx": "an ONNX graph", ".pb": "a TensorFlow graph",
+    ".yaml": "a file of settings", ".yml": "a file of settings", ".toml": "a file of settings", ".ipynb": "a notebook",
+}  # fmt: skip
+"""Files that a user has at hand and that make no PyTorch model by themselves, by suffix."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +68,10 @@ def _better(text: str) -> str:
     from .. import zoo
     from .presets import find_preset
 
-    if text.endswith(".json"):
+    kind = next((meaning for suffix, meaning in NO_MODELS.items() if text.endswith(suffix)), None)
+    if kind is not None:
+        return f" It is {kind}; a model is its code, file.py:Class, or its configuration, hf:./config.json."
+    if text.endswith(".json") or Path(text).is_dir():
         return f" Did you mean 'hf:{text}'?"
     if find_preset(text) is not None:
         return f" Did you mean 'hf:{text}'?"

@@ -24,7 +24,7 @@ class Configuration:
 
 def is_path(name: str) -> bool:
     """Whether a name means a file or folder here rather than something on the hub."""
-    return name.startswith((".", "/", "~")) or name.endswith(".json") or Path(name).is_dir()
+    return name.startswith((".", "/", "~")) or name.endswith(".json") or Path(name).exists()
 
 
 def read_configuration(name: str) -> Configuration:
@@ -32,18 +32,31 @@ def read_configuration(name: str) -> Configuration:
     path = Path(name).expanduser()
     if path.is_dir():
         if not (path / CONFIG).is_file():
-            raise InputError(f"The folder {name} has no {CONFIG}.")
+            raise InputError(f"The folder {name} has no {CONFIG}.{_parts(name)}")
         path /= CONFIG
     if not path.is_file():
         nearby = [near.name for near in path.parent.glob("*.json")] if path.parent.is_dir() else []
         raise InputError(f"There is no file {name}.{did_you_mean(path.name, nearby)}")
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError) as problem:
+    except UnicodeDecodeError:
+        raise InputError(f"{path} is no configuration: it is not text. Name the {CONFIG} beside it.") from None
+    except json.JSONDecodeError as problem:
         raise InputError(f"{path} is no configuration: it is not JSON ({problem}).") from None
     if not isinstance(values, dict):
         raise InputError(f"{path} is no configuration: it holds a {type(values).__name__}, not names with values.")
     return Configuration(values, str(path))
+
+
+def _parts(name: str) -> str:
+    """The models inside a folder that has no configuration of its own, as a pipeline of diffusers has them."""
+    path = Path(name).expanduser()
+    parts = sorted(inner.parent.name for inner in path.glob(f"*/{CONFIG}"))
+    if not parts:
+        return ""
+    first = f"{name.rstrip('/')}/{parts[0]}"
+    kind = "diffusers" if (path / "model_index.json").is_file() else "hf"
+    return f" It holds {', '.join(parts)}: name one of them, {kind}:{first}."
 
 
 def cached_configuration(name: str, subfolder: str = "") -> Configuration | None:

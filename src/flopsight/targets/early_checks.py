@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
+from difflib import get_close_matches
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -13,6 +14,9 @@ from . import config_files, installed
 from .address import HELP, Address, parse_address
 from .changes import check_names, check_required, typed
 from .source_names import SourceFile
+from .users import users_code
+
+DEVICE_TYPES = ("cpu", "cuda", "mps", "xpu", "hpu", "mtia", "xla", "meta")
 
 
 def find_target(text: str, *, complete: bool = True) -> Address:
@@ -30,6 +34,25 @@ def check_target(address: Address) -> None:
     CHECKS[address.kind](address)
 
 
+def check_device_name(device: str) -> None:
+    """Refuse a misspelt device; what is like none of torch's own may be that of an extension."""
+    kind = device.partition(":")[0]
+    meant = "cuda" if kind == "gpu" else next(iter(get_close_matches(kind, DEVICE_TYPES, n=1)), None)
+    if kind not in DEVICE_TYPES and meant is not None:
+        raise InputError(f"There is no device {device!r}. Did you mean {meant!r}?")
+
+
+def check_optimizer_name(name: str) -> None:
+    """Refuse an optimizer that torch.optim does not have."""
+    if name.lower() not in installed.optimizers():
+        raise unknown_optimizer(name)
+
+
+def unknown_optimizer(name: str) -> InputError:
+    """What is said of an optimizer that torch.optim does not have."""
+    return InputError(f"torch.optim has no {name!r}.{did_you_mean(name.lower(), installed.optimizers())}")
+
+
 def _check_zoo(address: Address) -> None:
     zoo.find(address.name)
 
@@ -40,10 +63,12 @@ def _check_hugging_face(address: Address) -> None:
     config_files.check_configuration(address.name, found, model_types)
     kind = found.values["model_type"]
     words = installed.config_words(kind)
-    for key in address.changes:
+    for key, text in address.changes.items():
         outer = key.partition(".")[0]
         if words and outer not in words and outer not in found.values:
             raise unknown_key(kind, key, [*found.values, *installed.config_keys(kind)])
+        if key in found.values and text.lower() not in ("none", "null"):
+            typed(f"the configuration of {kind}", key, text, None, found.values[key])
 
 
 def unknown_key(kind: str, key: str, known: list[str]) -> InputError:
@@ -64,6 +89,8 @@ def _check_registered(address: Address) -> None:
 def _check_diffusers(address: Address) -> None:
     if config_files.is_path(address.name) or "/" in address.name:
         installed.needed_folder("diffusers")
+        if config_files.is_path(address.name):
+            config_files.read_configuration(address.name)
         return
     names = installed.diffusers_models()
     if address.name not in names:
@@ -91,16 +118,20 @@ def _check_module(address: Address) -> None:
     local = [path for path in (here / f"{top}.py", here / top) if path.exists()]
     if not local and find_spec(top) is None:
         raise InputError(f"There is no module {top!r} to import {address.home} from. A target is {HELP}")
-    path = here.joinpath(*address.home.split(".")).with_suffix(".py")
+    folder = here.joinpath(*address.home.split("."))
+    path = folder.with_suffix(".py")
     if path.is_file():
         _check_source(address, path)
+    elif path.parent.is_dir() and path.parent != here and not folder.is_dir():
+        package = address.home.rpartition(".")[0]
+        nearby = [f"{package}.{near.stem}" for near in path.parent.glob("*.py")]
+        if not list(path.parent.glob(f"{path.stem}.*")):  # a compiled module has a suffix of its own
+            raise InputError(f"There is no module {address.home!r}.{did_you_mean(address.home, nearby)}")
 
 
 def _check_source(address: Address, path: Path) -> None:
-    try:
+    with users_code(address.text):
         source = SourceFile(path)
-    except SyntaxError:
-        return  # Python itself shows the line, when the file is run
     names = source.names
     first, *inner = address.name.split(".")
     if names is not None and first not in names:

@@ -25,8 +25,10 @@ DTYPES = (
     "int8", "uint8", "int16", "int32", "int64", "bool",
 )  # fmt: skip
 _ITEM = re.compile(
-    r"(?:(?P<name>[^=:]+)=)?(?P<shape>\d+(?:x\d+)*|scalar)(?::(?P<dtype>[a-zA-Z]\w*))?(?::(?P<below>\d+))?"
+    r"(?:(?P<name>[^=:]+)=)?(?P<shape>\d+k?(?:x\d+k?)*|scalar)(?::(?P<dtype>[a-zA-Z]\w*))?(?::(?P<below>\d+))?"
 )
+_COMMAS = re.compile(r"[\[(]\s*\d+[\d\s,]*[\])]|\d+(\s*,\s*\d+){2,}")
+"""A shape as Python writes it, with commas."""
 _FLAGS = {"true": True, "false": False, "none": None}
 
 
@@ -59,6 +61,10 @@ Spec = TensorSpec | FlagSpec
 
 def parse_inputs(texts: Sequence[str]) -> list[Spec]:
     """The inputs that one or several `-i` describe, separated by commas."""
+    for text in texts:
+        if _COMMAS.fullmatch(text.strip()):
+            shape = "x".join(re.findall(r"\d+", text))
+            raise InputError(f"{text!r} is no shape: x joins its sizes, -i {shape}. Commas separate inputs.")
     return [_parse_item(item.strip()) for text in texts for item in text.split(",")]
 
 
@@ -80,7 +86,7 @@ def _parse_item(item: str) -> Spec:
     found = _ITEM.fullmatch(item)
     if not found:
         raise InputError(f"{item!r} is not an input. Inputs look like {EXAMPLE}.")
-    shape = () if found["shape"] == "scalar" else tuple(int(size) for size in found["shape"].split("x"))
+    shape = () if found["shape"] == "scalar" else tuple(map(units.parse_count, found["shape"].split("x")))
     return TensorSpec(
         shape,
         parse_dtype(found["dtype"]) if found["dtype"] else None,

@@ -113,3 +113,10 @@ def diffusers_models() -> tuple[str, ...]:
     folder = needed_folder("diffusers") / "models"
     texts = (path.read_text(encoding="utf-8") for path in folder.rglob("*.py"))
     return tuple(sorted({name for text in texts for name in DIFFUSERS_MODEL.findall(text)}))
+
+
+def optimizers() -> list[str]:
+    """The optimizers of torch.optim in small letters, read from the names of their files."""
+    files = (needed_folder("torch") / "optim").glob("*.py")
+    names = {path.stem.strip("_").replace("_", "") for path in files}
+    return sorted(names - {"init", "functional", "lrscheduler", "optimizer", "stateless", "swautils"})

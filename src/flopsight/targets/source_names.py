@@ -33,7 +33,7 @@ class SourceFile:
     """A Python file, read and not run."""
 
     def __init__(self, path: Path) -> None:
-        self._tree = ast.parse(path.read_text(encoding="utf-8", errors="replace"))
+        self._tree = ast.parse(path.read_text(encoding="utf-8", errors="replace"), filename=str(path))
 
     @cached_property
     def definitions(self) -> dict[str, ast.ClassDef | ast.FunctionDef]:
