@@ -1,5 +1,7 @@
 """TorchScript models, scripted, traced or frozen, are counted like the model they were made from."""
 
+import re
+
 import pytest
 import torch
 from torch import nn
@@ -67,3 +69,15 @@ def test_what_a_torchscript_model_multiplies_is_counted(made, way, whole):
 
     assert profile.macs == MACS
     assert profile.root.calls == 1
+
+
+def test_a_model_that_is_traced_inside_a_recording_has_the_graph_that_it_has_without_us():
+    model, x = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2)), torch.ones(2, 4)
+    alone = torch.jit.trace(model, x)
+
+    with flopsight.recording(model) as recording:
+        traced = torch.jit.trace(model, x, check_trace=False)
+
+    names = re.compile(r"___torch_mangle_\d+\.")
+    assert names.sub("", str(traced.inlined_graph)) == names.sub("", str(alone.inlined_graph))
+    assert recording.profile.macs == 2 * (4 * 8 + 8 * 2)

@@ -13,6 +13,7 @@ from torch import nn
 
 from ...caveats import Caveat
 from ...records import ModuleCall, OpRecord, Padding
+from ..hooks import internals
 from ..model.padding import padding_of
 from ..model.sites import Site
 from ..model.tensors import meta, tensor_metas, with_tensors, without_data
@@ -74,7 +75,8 @@ class Tape:
         if call is not None:
             call[0] += 1
         else:
-            self.calls[site] = [1, tensor_metas((args, kwargs) if kwargs else args), tensor_metas(output)]
+            with internals.untraced():
+                self.calls[site] = [1, tensor_metas((args, kwargs) if kwargs else args), tensor_metas(output)]
 
     def note_root_call(self, model: nn.Module, args: Any, kwargs: Any) -> None:
         """A model was called from outside every other."""

@@ -56,6 +56,8 @@ PRIVATE_NAMES = {
     "torch.cuda._sleep": TIMES,
     "torch._subclasses.fake_tensor.FakeTensor": COUNTS,
     "torch.compiler.set_stance": COMPILED,
+    "torch._C._get_tracing_state": COUNTS,
+    "torch._C._set_tracing_state": COUNTS,
 }
 
 SINCE = {"torch._C._autograd._top_saved_tensors_default_hooks": (2, 8)}

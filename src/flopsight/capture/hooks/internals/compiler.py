@@ -58,3 +58,16 @@ def hold_back_compiler() -> None:
 def runs_eager() -> bool:
     """Whether compiled code runs as plain Python because of us."""
     return bool(_eager.users)
+
+
+class untraced:  # noqa: N801
+    """A context in which torch.jit.trace records nothing: it would write down that a shape was read, and name tensors after us."""
+
+    def __enter__(self) -> None:
+        self._state = torch._C._get_tracing_state()
+        if self._state is not None:
+            torch._C._set_tracing_state(None)  # type: ignore[attr-defined]
+
+    def __exit__(self, *problem: object) -> None:
+        if self._state is not None:
+            torch._C._set_tracing_state(self._state)  # type: ignore[attr-defined]
