@@ -189,6 +189,16 @@ def test_a_bucket_that_is_sent_in_halves_stays_whole_in_memory(jobs):
             assert profile.peak_bytes == first.peak_bytes
 
 
+def test_every_collective_of_a_communication_hook_is_seen_on_every_rank(jobs):
+    for first, second in checked(jobs, "ddp_low_rank"):
+        for profile in (first, second):
+            # nothing for vectors, then a column and a row for each of four matrices of 16 x 32
+            (row,) = profile.root.comm
+            assert (row.op, row.phase, row.calls, row.bytes) == ("all_reduce", "backward", 3, 4 * (16 + 32) * FLOAT)
+            assert len(row.holds) == 4
+            assert profile.backward.macs == first.backward.macs
+
+
 def test_buckets_are_there_before_any_backward(jobs):
     for profile in checked(jobs, "ddp_without_backward"):
         assert profile.at_peak["buckets"] == profile.at_peak["parameters"] == 2_048 * FLOAT

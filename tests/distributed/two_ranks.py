@@ -6,7 +6,7 @@ from distributed.nets import BATCH, LENGTH, SEQUENCES, TOKENS, VOCABULARY, WIDTH
 from torch import distributed, nn
 from torch.distributed._composable.replicate import replicate
 from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper
-from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
+from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_hook
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FullyShardedDataParallel, MixedPrecisionPolicy, fully_shard
 from torch.distributed.fsdp.wrap import ModuleWrapPolicy
@@ -115,6 +115,14 @@ def ddp_halves():
     model, x = DistributedDataParallel(net()), batch()
     model.register_comm_hook(None, default_hooks.fp16_compress_hook)
     return twice(lambda: flopsight.count(model, (x,), train=True))
+
+
+def ddp_low_rank():
+    """A communication hook of several collectives, each begun when the one before is done."""
+    model, x = DistributedDataParallel(net()), batch()
+    state = powerSGD_hook.PowerSGDState(None, matrix_approximation_rank=1, start_powerSGD_iter=2)
+    model.register_comm_hook(state, powerSGD_hook.powerSGD_hook)
+    return [flopsight.count(model, (x,), train=True) for _ in range(4)][2:]
 
 
 def ddp_without_backward():
@@ -336,6 +344,7 @@ CASES = {
     "ddp": ddp,
     "ddp_views": ddp_views,
     "ddp_halves": ddp_halves,
+    "ddp_low_rank": ddp_low_rank,
     "ddp_without_backward": ddp_without_backward,
     "replicated": replicated,
     "checkpointed_shards": checkpointed_shards,

@@ -56,6 +56,7 @@ class ParallelWork:
             entered.enter_context(wrapped(home, name, self._as_set_up))
         for home, name, phase in parallel.engine_phases():
             entered.enter_context(wrapped(home, name, partial(self._in_phase, phase)))
+        entered.enter_context(wrapped(parallel.work_kind(), "get_future", self._done_at_once))
         stage = parallel.stage_kind()
         if stage is not None:
             entered.enter_context(wrapped(stage, parallel.STAGE_RUNS, self._in_stage))
@@ -133,6 +134,20 @@ class ParallelWork:
                 position.phase = before
 
         return run
+
+    def _done_at_once(self, plain: Call) -> Call:
+        """Let the callbacks of DDP's communication hooks run where they are made: gloo runs them on unwatched threads.
+
+        Every rank calls these hooks in the same order, so that waiting for their collectives at once is safe.
+        """
+
+        def future(work: Any) -> Any:
+            hooked = self.buckets.wrapper is not None and internals.graph_task() != -1 and _between_nodes()
+            if hooked and self._position() is not None:
+                work.wait()
+            return plain(work)
+
+        return future
 
     def _in_stage(self, plain: Call) -> Call:
         def run(stage: Any, *args: Any, **kwargs: Any) -> Any:

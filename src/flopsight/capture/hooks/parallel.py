@@ -105,6 +105,11 @@ def engine_phases() -> Iterator[tuple[Any, str, str]]:
         yield engine, "step", OPTIMIZER
 
 
+def work_kind() -> Any:
+    """The class of a collective on its way, where it is imported."""
+    return getattr(_module("torch.distributed.distributed_c10d"), "Work", None)
+
+
 def stage_kind() -> Any:
     """The class of pipeline stages, where it is imported."""
     return getattr(_module("torch.distributed.pipelining.stage"), "_PipelineStageBase", None)
