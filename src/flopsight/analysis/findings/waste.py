@@ -36,8 +36,8 @@ def repeated_work(scene: Scene) -> Iterator[Finding]:
         "The same work is done again on the same values",
         paths(node for _, node in sorted(found, key=lambda each: -each[0])),
         f"{units.count(sum(row.repeated for _, row in rows))} op calls have an op and inputs that ran before in this forward, "
-        f"first of all {most.repeated} of {most.calls} calls of {most.op}; with their backward they take "
-        f"{units.seconds(win)} {scene.basis}",
+        f"first of all {most.repeated} of {most.calls} calls of {most.op}; "
+        f"{'with their backward ' if scene.profile.trained else ''}they take {units.seconds(win)} {scene.basis}",
         "compute it once and hand the result on, or keep it in a buffer",
         win,
         scene.share(win),
