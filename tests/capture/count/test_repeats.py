@@ -67,11 +67,14 @@ def test_other_values_are_other_work(work):
     assert repeated(Two(work), rows()) == {}
 
 
-def test_a_write_in_between_makes_another_input():
+@pytest.mark.parametrize(
+    "write", [lambda x: x[:, :1].add_(1), lambda x: torch._foreach_add_([x], 1)], ids=["into a view", "into a list"]
+)
+def test_a_write_in_between_makes_another_input(write):
     def writes(layer, x):
         x = x.clone()
         first = layer(x)
-        x[:, :1].add_(1)
+        write(x)
         return first + layer(x)
 
     assert repeated(Two(writes), rows()) == {}
