@@ -31,7 +31,8 @@ export function seconds(value: number): string {
 
 export function percent(value: number): string {
   if (value > 0 && value < 0.001) return "<0.1%";
-  return `${(value * 100).toFixed(1)}%`;
+  const text = (value * 100).toFixed(1);
+  return text === "100.0" ? "100%" : `${text}%`;
 }
 
 /** A change as a share, always with its sign. */

@@ -9,7 +9,7 @@ from .. import units
 from ..ceilings import Ceilings
 from ..records import FORWARD
 from ..tree import Node, Profile
-from .findings import findings
+from .findings import Finding, findings
 from .report import Metric
 from .roofline import LAUNCH, NO_ROOF, Roof, binding, ceilings_for, roof_of, waits_for_host
 from .tables import own_latencies
@@ -109,3 +109,9 @@ def _findings(profile: Profile, nodes: Sequence[Node], device: str | None) -> li
          "share": one.share or None, "modules": [place[path] for path in one.where if path in place]}
         for one in found
     ]  # fmt: skip
+
+
+def _sentence(one: Finding) -> str:
+    """The numbers of a finding; the win stands beside its title where it is a time."""
+    text = one.evidence if one.seconds else f"{one.evidence}; {one.win}"
+    return f"{text[:1].upper()}{text[1:]}."
