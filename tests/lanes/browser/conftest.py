@@ -53,7 +53,7 @@ class Browser:
         return found
 
     def button(self, text):
-        (found,) = [one for one in self.all("button, summary") if one.text == text]
+        (found,) = [one for one in self.all("button:not(.twist), summary") if one.text == text]
         return found
 
     def texts(self, selector):
