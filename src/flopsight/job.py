@@ -48,6 +48,8 @@ class Job:
     """Ranks of the job, arrived or not."""
     problems: Mapping[int, str] = field(default_factory=dict)
     """Why a rank is missing, where it said so."""
+    left_out: tuple[str, ...] = ()
+    """Files beside those of the ranks that could not be read, a sentence each."""
 
     @property
     def missing(self) -> tuple[int, ...]:
@@ -141,6 +143,7 @@ class Job:
             names = _listed([str(rank) for rank in self.missing])
             found.append(Note(f"{len(self.missing)} of {self.size} ranks are missing: {names}."))
             found += [Note(f"Rank {rank}: {why}") for rank, why in sorted(self.problems.items())]
+        found += [Note(f"{why} It is left out.") for why in self.left_out]
         for profiles in self.stages.values():
             found += [Note(text) for text in _differences(profiles)]
         return tuple(found)

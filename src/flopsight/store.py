@@ -182,6 +182,7 @@ def _encode_job(job: Job) -> dict[str, Any]:
     return {
         "size": job.size,
         "problems": {str(rank): why for rank, why in job.problems.items()},
+        "left_out": list(job.left_out),
         "trees": [tree for _, tree in trees.values()],
         "ranks": ranks,
     }
@@ -197,7 +198,8 @@ def _decode_job(page: Any) -> Job:
         rest = _RANK_DECODER(member(entry, "profile"))
         ranks[whole_number(member(entry, "rank"))] = Profile(root=trees[tree], **rest)
     problems = {_rank_number(rank): text(why) for rank, why in table(member(page, "problems")).items()}
-    return Job(ranks, whole_number(member(page, "size")), problems)
+    left_out = tuple(listed(text, page.get("left_out", [])))  # earlier files do not have it
+    return Job(ranks, whole_number(member(page, "size")), problems, left_out)
 
 
 def _rank_number(name: str) -> int:

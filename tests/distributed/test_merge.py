@@ -86,6 +86,19 @@ def test_a_pipe_among_the_files_is_passed_over_and_not_waited_for(tmp_path):
     assert merge(tmp_path).missing == (1,)
 
 
+def test_a_file_beside_those_of_all_ranks_is_named_and_left_out(tmp_path):
+    saved(tmp_path, [rank(0), rank(1)])
+    (tmp_path / "settings.json").write_text('{"x": 1}')
+
+    job = merge(tmp_path)
+
+    assert (sorted(job.ranks), job.missing) == ([0, 1], ())
+    (said,) = map(str, job.caveats)
+    assert "settings.json" in said
+    assert said.endswith("It is left out.")
+    assert store.loads(store.dumps(job), "job") == job
+
+
 def test_a_file_of_an_older_schema_is_merged_too(tmp_path):
     saved(tmp_path, [rank(0), rank(1)])
     old = store.dumps(rank(1)).splitlines()[1]

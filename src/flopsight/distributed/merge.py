@@ -47,7 +47,7 @@ def merge(folder: str | Path) -> Job:
 
 
 def join(sources: Iterable[RankText], problems: Mapping[int, str] | None = None, size: int | None = None) -> Job:
-    """One job out of the sources; those that cannot be read are named in its problems."""
+    """One job out of the sources; those that cannot be read are named in its problems, or as left out."""
     summaries: dict[int, tuple[RankText, str, Profile]] = {}
     unread: list[str] = []
     for source in sources:
@@ -64,7 +64,7 @@ def join(sources: Iterable[RankText], problems: Mapping[int, str] | None = None,
     found = dict(problems or {})
     lost = [rank for rank in range(size or world.size) if rank not in summaries and rank not in found]
     found |= dict(zip(lost, unread, strict=False))  # a file that cannot be read does not say whose it is
-    return Job(_profiles(summaries), size or world.size, found)
+    return Job(_profiles(summaries), size or world.size, found, tuple(unread[len(lost) :]))
 
 
 def _summary(source: RankText) -> tuple[str, Profile]:

@@ -30,7 +30,8 @@ def safe_names(profiled: Profile | Job) -> Profile | Job:
         return _safe_profile(profiled, _safe_tree(profiled.root))
     trees = {id(profile.root): _safe_tree(profile.root) for profile in profiled.ranks.values()}  # ranks share them
     ranks = {rank: _safe_profile(profile, trees[id(profile.root)]) for rank, profile in profiled.ranks.items()}
-    return replace(profiled, ranks=ranks, problems={rank: one_line(why) for rank, why in profiled.problems.items()})
+    problems = {rank: one_line(why) for rank, why in profiled.problems.items()}
+    return replace(profiled, ranks=ranks, problems=problems, left_out=tuple(map(one_line, profiled.left_out)))
 
 
 def _safe_profile(profile: Profile, root: Node) -> Profile:
