@@ -138,10 +138,10 @@ class _Late:
         return self._function(value)
 
 
-def whole_number(value: Any, least: int = 0) -> int:
-    """A count: a whole number that is not below `least`."""
-    if type(value) is not int or not least <= value <= MOST:
-        raise DamagedError(f" is {shown(value)}, not a whole number from {least} to 1e30")
+def whole_number(value: Any, least: int = 0, most: int = MOST) -> int:
+    """A count: a whole number from `least` to `most`."""
+    if type(value) is not int or not least <= value <= most:
+        raise DamagedError(f" is {shown(value)}, not a whole number from {least} to {'1e30' if most == MOST else most}")
     return value
 
 
@@ -215,12 +215,15 @@ def table(value: Any) -> dict[str, Any]:
     return value
 
 
-def member(page: Any, name: str) -> Any:
+def member(page: Any, name: str, read: Convert) -> Any:
     """A value of a table that must be there."""
     found = table(page)
     if name not in found:
         raise DamagedError(f".{name} is missing")
-    return found[name]
+    try:
+        return read(found[name])
+    except DamagedError as problem:
+        raise DamagedError(f".{name}{problem}") from None
 
 
 def _table(read: Convert, values: Any) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import gc
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -28,12 +28,15 @@ from .records import PHASES, Span
 from .timings import Stat
 from .tree import Profile
 from .tree_codec import tree_codec
+from .world import World
 
 SCHEMA = 2
 """Of the files that `save` writes. Schema 1 has nodes inside nodes; newer versions may add fields without a new number."""
 KIND, JOB = "flopsight profile", "flopsight job"
 COMPACT = (",", ":")
 ANY_SIGN = -(10**30)
+MOST_RANKS = 10**6
+"""A job is asked for its missing ranks one by one, so a size that no job has is refused."""
 
 
 def save(profile: Profile | Job, path: str | Path) -> Path:
@@ -189,17 +192,18 @@ def _encode_job(job: Job) -> dict[str, Any]:
 
 
 def _decode_job(page: Any) -> Job:
-    trees = listed(lambda tree: CODEC.decode(Node, tree), member(page, "trees"))
-    ranks = {}
-    for entry in listed(lambda entry: entry, member(page, "ranks"), least=1):
-        tree = whole_number(member(entry, "tree"))
-        if tree >= len(trees):
-            raise DamagedError(f".ranks[].tree is {shown(tree)}, and there are {len(trees)} trees")
-        rest = _RANK_DECODER(member(entry, "profile"))
-        ranks[whole_number(member(entry, "rank"))] = Profile(root=trees[tree], **rest)
-    problems = {_rank_number(rank): text(why) for rank, why in table(member(page, "problems")).items()}
-    left_out = tuple(listed(text, page.get("left_out", [])))  # earlier files do not have it
-    return Job(ranks, whole_number(member(page, "size")), problems, left_out)
+    trees = member(page, "trees", partial(listed, partial(CODEC.decode, Node)))
+    ranks = dict(member(page, "ranks", partial(listed, partial(_decode_rank, trees), least=1)))
+    problems = {_rank_number(rank): text(why) for rank, why in member(page, "problems", table).items()}
+    left_out = listed(text, page.get("left_out", []))  # earlier files do not have it
+    return Job(ranks, member(page, "size", _number_of_ranks), problems, left_out)
+
+
+def _decode_rank(trees: Sequence[Node], entry: Any) -> tuple[int, Profile]:
+    tree = member(entry, "tree", whole_number)
+    if tree >= len(trees):
+        raise DamagedError(f".tree is {shown(tree)}, and there are {len(trees)} trees")
+    return member(entry, "rank", whole_number), Profile(root=trees[tree], **member(entry, "profile", _RANK_DECODER))
 
 
 def _rank_number(name: str) -> int:
@@ -233,6 +237,7 @@ def _decode_curve(page: Any) -> MemoryCurve:
 
 
 _ANY_WHOLE = partial(whole_number, least=ANY_SIGN)
+_number_of_ranks = partial(whole_number, most=MOST_RANKS)
 
 CODEC = Codec(
     checks={
@@ -245,6 +250,7 @@ CODEC = Codec(
         (OpRow, "status"): one_of(("counted", "free", "unknown")),
         (CommRow, "phase"): one_of(PHASES),
         (Stat, "samples"): partial(listed, number, least=1),
+        (World, "size"): _number_of_ranks,
     },
     names={"Caveat": Caveat},
 )

@@ -151,6 +151,16 @@ def test_modules_that_make_no_tree_are_refused(children):
         store.loads(json.dumps(page))
 
 
+@pytest.mark.parametrize("place", ["job", "rank"])
+def test_a_job_of_more_ranks_than_any_job_has_is_refused_before_its_ranks_are_listed(place):
+    page = pages()[3]
+    holder = page["job"] if place == "job" else page["job"]["ranks"][0]["profile"]["world"]
+    holder["size"] = 10**12
+
+    with pytest.raises(ProfileFileError, match="size is 1000000000000, not a whole number from 0 to 1000000"):
+        store.loads(json.dumps(page), "job.json")
+
+
 def test_every_prefix_of_a_file_is_one_sentence():
     text = store.dumps(oddities())
     for end in range(0, len(text), 97):
