@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from flopsight import cli
+from flopsight.cli.app import run
 from flopsight.cli.completion import complete_device, complete_format, complete_target
 
 
@@ -55,3 +56,24 @@ def test_bash_is_answered_without_torch(line, word, offered):
 
     assert done.stdout.split() == [offered]
     assert "| torch\n" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        (["zoo", ":", "res"], ["resnet18", "resnet50"]),
+        (["zoo", ":"], ["lenet5"]),
+        (["hf", ":", "llama-3.1-4"], ["llama-3.1-405b"]),
+        (["tim"], ["timm:"]),
+        (["zoo:resnet18", "--device", "cp"], ["cpu"]),
+        (["zoo", ":", "resnet18", "--device", "cuda", ":"], ["0"]),
+    ],
+)
+def test_bash_completes_a_word_that_it_has_split_at_colons(words, offered, monkeypatch, capsys):
+    given = ["flopsight", "profile", *words]
+    monkeypatch.setenv("_FLOPSIGHT_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", "\n".join(given))
+    monkeypatch.setenv("COMP_CWORD", str(len(given) - 1))
+
+    assert run([]) == 0
+    assert capsys.readouterr().out.split()[: len(offered)] == offered

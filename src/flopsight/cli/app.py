@@ -11,6 +11,7 @@ import typer
 from .. import __version__
 from .advise import advise
 from .check import check
+from .completion import answer_bash, bash_asks
 from .demo import demo
 from .device import device
 from .diff import diff
@@ -61,5 +62,8 @@ def root(
 def run(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; what goes wrong is raised."""
     words = list(sys.argv[1:] if argv is None else argv)
+    if bash_asks():
+        answer_bash(lambda: app(args=[], prog_name="flopsight"))
+        return 0
     code = app(args=words or ["--help"], prog_name="flopsight", standalone_mode=False)
     return code if isinstance(code, int) else 0

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
+from contextlib import redirect_stdout, suppress
+from io import StringIO
 from pathlib import Path
+from typing import Any
 
 from .. import zoo
 from ..targets import installed
@@ -10,6 +15,29 @@ from ..targets.address import LIBRARIES
 from ..targets.presets import preset_names
 
 DEVICES = ("cpu", "cuda", "cuda:0", "cuda:1", "mps", "xpu")
+
+
+def bash_asks() -> bool:
+    """Whether bash asks for completions."""
+    return os.environ.get("_FLOPSIGHT_COMPLETE") == "complete_bash"
+
+
+def answer_bash(complete: Callable[[], Any]) -> None:
+    """Complete a word with colons in bash, which splits it there, `hf:llama` into three, and replaces only the last part."""
+    length = int(os.environ["COMP_CWORD"]) + 1
+    parts = [*os.environ["COMP_WORDS"].split(), ""][:length]  # the word at the cursor may be empty
+    words: list[str] = []
+    for word in parts:
+        if words and (word == ":" or words[-1].endswith(":")):
+            words[-1] += word
+        else:
+            words.append(word)
+    os.environ["COMP_WORDS"], os.environ["COMP_CWORD"] = "\n".join(words), str(len(words) - 1)
+    with redirect_stdout(StringIO()) as written, suppress(SystemExit):
+        complete()
+    kept = words[-1].removesuffix(parts[-1].lstrip(":"))
+    for line in written.getvalue().splitlines():
+        print(line.removeprefix(kept))
 
 
 def complete_target(incomplete: str) -> list[str]:
