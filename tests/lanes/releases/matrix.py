@@ -90,7 +90,7 @@ def main() -> int:
     wanted = [(release, sys.executable) for release in asked.releases or listed]
     newer = newer_release(listed)
     if not asked.releases:
-        wanted += [(release, python) for python in interpreters() for release in (listed[0], listed[-1])]
+        wanted += [(release, python) for python in interpreters() for release in dict.fromkeys((listed[0], listed[-1]))]
         wanted += [(newer, sys.executable)] if newer else []
     outcomes = []
     for release, python in wanted:

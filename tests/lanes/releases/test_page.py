@@ -1,6 +1,11 @@
 """The page of versions: a row for each run, and a newer release named as such without failing anything."""
 
-from matrix import number, page, result
+import sys
+from dataclasses import replace
+
+import matrix
+import pytest
+from matrix import number, page, releases, result
 from tried import Outcome
 
 GOOD = Outcome("2.15.0", "3.11", 1400, (), 2, "", "fine", 90)
@@ -25,3 +30,19 @@ def test_the_page_has_a_row_for_each_run_and_marks_a_newer_release():
 
 def test_releases_compare_as_numbers():
     assert number("2.10.0") > number("2.9.1")
+
+
+@pytest.mark.parametrize(("failing", "code"), [("2.99.0", 0), (releases()[-1], 1)])
+def test_a_newer_release_is_run_and_reported_and_fails_nothing(monkeypatch, tmp_path, capsys, failing, code):
+    monkeypatch.setenv("FLOPSIGHT_TORCH_CACHE", str(tmp_path))
+    monkeypatch.setattr(sys, "argv", ["matrix.py"])
+    monkeypatch.setattr(matrix, "PAGE", tmp_path / "page.md")
+    monkeypatch.setattr(matrix, "OTHERS", ())
+    monkeypatch.setattr(matrix, "newest_release", lambda: "2.99.0")
+    monkeypatch.setattr(
+        matrix, "tried", lambda release, *_: replace(BAD if release == failing else GOOD, release=release)
+    )
+
+    assert matrix.main() == code
+    assert f"torch {failing}, Python 3.11: FAILED, 1,398 pass, 2 fail" in capsys.readouterr().out
+    assert "| 2.99.0 (newer than the list) |" in (tmp_path / "page.md").read_text()
