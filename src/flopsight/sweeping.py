@@ -15,6 +15,7 @@ from torch import nn
 
 from .analysis.growth import Growth, module_growth
 from .errors import FlopsightError, InputError
+from .files import write_text
 from .measure import count, profile
 from .progress import Told
 from .progress import points as showing_points
@@ -60,7 +61,7 @@ class Point:
         }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Sweep:
     """Every point of a sweep, in the order of its axes."""
 
@@ -106,8 +107,12 @@ class Sweep:
         }
         if path.suffix not in writers:
             raise InputError(f"The suffix of {path} says no format of a sweep; it can be {', '.join(writers)}.")
-        path.write_text(writers[path.suffix](), encoding="utf-8")
-        return path
+        return write_text(path, writers[path.suffix]())
+
+    def __repr__(self) -> str:
+        """One line."""
+        sizes = ", ".join(f"{axis} {len(values)}" for axis, values in self.axes.items())
+        return f"<Sweep of {len(self.points)} points: {sizes}>"
 
     def __str__(self) -> str:
         """The table of points, then the growth along every axis that has numbers."""

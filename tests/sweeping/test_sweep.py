@@ -45,6 +45,12 @@ def test_every_combination_is_counted(here):
     ]  # fmt: skip
 
 
+def test_a_sweep_is_one_line_in_a_notebook(here):
+    found = flopsight.sweep("swept.py:Net", {"width": [8, 16], "batch": [1, 2, 4]}, inputs="{batch}x{width}")
+
+    assert repr(found) == "<Sweep of 6 points: width 2, batch 3>"
+
+
 def test_batch_and_seq_replace_the_first_sizes_of_an_input(here):
     s = flopsight.sweep("swept.py:Net:width=8", {"batch": [2], "seq": [5]}, inputs="1x1x8")
 

@@ -20,8 +20,6 @@ from .formats import PICTURE_SUFFIXES
 
 LEAST = 0.004
 """Share of the width below which a module is not drawn."""
-LEAST_LABELLED = 0.02
-"""Share of the width below which a module has no name."""
 READ: dict[str, Callable[[Node], float]] = {
     "time": lambda node: node.latency or 0.0,
     "flops": lambda node: node.total.total.flops,
@@ -128,12 +126,6 @@ def curve(profile: Profile, path: str | Path) -> Path:
     figure.legend(handles[::-1], labels[::-1], loc="center left", bbox_to_anchor=(0.91, 0.5), fontsize=7, frameon=False)
     axes.set_title(_plain(f"Memory over the step of {profile.root.kind}"), fontsize=9)
     return _write(figure, path)
-
-
-def _label(node: Node, room: int) -> str:
-    """The module's name and class, or the name alone where there is no room for both; nothing where it does not fit."""
-    whole = f"{node.name}: {node.kind}" if node.name else node.kind
-    return next((text for text in (whole, node.name) if len(text) <= room), "")
 
 
 def _bars(root: Node, by: str) -> Iterator[tuple[Node, float, float, int]]:
