@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -54,7 +55,7 @@ class Timer:
                 return plain(module, *args, **kwargs)  # a checkpoint runs its forward again in backward
             caller = here[0]
             if caller is outside and self.at_entry is not None:
-                return self.at_entry(plain, timed, module, args, kwargs)
+                return self.at_entry(plain, itself(), module, args, kwargs)
             here[0] = site = single(id(module)) or find(module, caller)
             mark(now())
             mark(site)
@@ -65,6 +66,8 @@ class Timer:
                 mark(None)
                 here[0] = caller
 
+        # A function that holds itself is freed by the garbage collector alone, and the model with it.
+        itself = weakref.ref(timed)
         return timed
 
     def _watch_sequences(self, plain: Call) -> Call:
