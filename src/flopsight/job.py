@@ -22,7 +22,7 @@ SHOWN = 5
 
 
 def _step_seconds(profile: Profile) -> float | None:
-    stat = profile.timing.iteration or profile.timing.step or profile.timing.forward
+    stat = profile.timing.whole
     return stat.median if stat else None
 
 

@@ -6,6 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
+LASTING_FIRST = (
+    "parameters", "buffers", "optimizer", "inputs", "gradients", "buckets", "gathered", "activations", "recomputed", "temporaries",
+)  # fmt: skip
+"""Kinds of memory from the lasting ones, which a chart has at its bottom, to the fleeting ones."""
+
 
 @dataclass(frozen=True)
 class MemoryCurve:
@@ -24,6 +29,12 @@ class MemoryCurve:
     def total(self) -> tuple[int, ...]:
         """Bytes alive at each point, all kinds together."""
         return tuple(map(sum, zip(*self.kinds.values(), strict=True))) or (0,) * len(self.at)
+
+    @cached_property
+    def stacked(self) -> list[str]:
+        """The kinds as a chart stacks them, from its bottom."""
+        known = [kind for kind in LASTING_FIRST if kind in self.kinds]
+        return known + [kind for kind in self.kinds if kind not in known]
 
     @property
     def highest(self) -> int:

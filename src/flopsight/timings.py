@@ -72,5 +72,10 @@ class Timing:
     idle: float | None = None
     """Seconds of one forward in which no kernel ran: the device waited for the host."""
 
+    @property
+    def whole(self) -> Stat | None:
+        """The longest stretch that was timed as one piece: an iteration, else a step, else a forward."""
+        return self.iteration or self.step or self.forward
+
 
 NOT_TIMED = Timing()

@@ -201,9 +201,14 @@ class Profile:
         return self.root.activation_bytes
 
     @property
+    def largest_at_peak(self) -> list[tuple[str, int]]:
+        """What was alive at the peak, the largest kind first."""
+        return sorted(self.at_peak.items(), key=lambda part: -part[1])
+
+    @property
     def throughput(self) -> float | None:
         """Samples per second: of whole steps where steps were timed, else of forward passes."""
-        stat = self.timing.iteration or self.timing.step or self.timing.forward
+        stat = self.timing.whole
         return self.batch_size / stat.median if self.batch_size and stat and stat.median else None
 
     @property

@@ -17,10 +17,6 @@ from .tables import mark, op_totals, own_latencies, own_params
 Value = float | int | None
 MOST_OP_ROWS = 40_000
 """Operator rows by module up to which the page holds them; a larger profile shows operators of the whole only."""
-LASTING_FIRST = (
-    "parameters", "buffers", "optimizer", "inputs", "gradients", "buckets", "gathered", "activations", "recomputed", "temporaries",
-)  # fmt: skip
-"""Kinds of memory from the lasting ones, which a chart has at its bottom, to the fleeting ones."""
 ON_TIMES = (
     doubts.BusyMachine, doubts.CompiledWhole, doubts.CountedLive, doubts.Distorted, doubts.HeldBack, doubts.HostTimes,
     doubts.NotSplit, doubts.PaceChanged, doubts.PhasesApart, doubts.UnplacedKernels, doubts.UnsteadyModules, doubts.Window,
@@ -218,7 +214,7 @@ def memory(profile: Profile, nodes: Sequence[Node]) -> dict[str, Any] | None:
     rows = [[node.path or node.kind, node.kind, node.own_activation_bytes, node.own_peak_bytes] for _, node in held]
     return {
         "peak": profile.peak_bytes,
-        "kinds": sorted(profile.at_peak.items(), key=lambda pair: -pair[1]),
+        "kinds": profile.largest_at_peak,
         "curve": memory_curve(profile.memory_curve, nodes),
         "grid": grid("Modules that hold memory", columns, rows, [number for number, _ in held]) if held else None,
     }
@@ -229,13 +225,10 @@ def memory_curve(curve: MemoryCurve | None, nodes: Sequence[Node]) -> dict[str, 
     if curve is None:
         return None
     numbers = {node.path: number for number, node in enumerate(nodes) if node.path != OUTSIDE}
-    kinds = sorted(
-        curve.kinds, key=lambda kind: LASTING_FIRST.index(kind) if kind in LASTING_FIRST else len(LASTING_FIRST)
-    )
     return {
         "at": curve.at,
-        "kinds": kinds,
-        "bytes": [curve.kinds[kind] for kind in kinds],
+        "kinds": curve.stacked,
+        "bytes": [curve.kinds[kind] for kind in curve.stacked],
         "modules": [
             _nearest(path, numbers) if phase else -1 for path, phase in zip(curve.modules, curve.phases, strict=True)
         ],

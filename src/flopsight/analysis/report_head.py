@@ -41,7 +41,7 @@ def _times(profile: Profile, on: str | None) -> list[dict[str, str]]:
     )
     if on is not None:
         return [least] if least else []
-    stat = profile.timing.iteration or profile.timing.step or profile.timing.forward
+    stat = profile.timing.whole
     if stat is None:
         return []
     runs = len(stat.samples)
@@ -69,7 +69,7 @@ def _trainable(profile: Profile) -> str:
 
 def _largest_kinds(profile: Profile) -> str:
     """The two kinds that hold most at the peak."""
-    first = sorted(profile.at_peak.items(), key=lambda pair: -pair[1])[:2]
+    first = profile.largest_at_peak[:2]
     return ", ".join(f"{kind} {size / profile.peak_bytes:.0%}" for kind, size in first if profile.peak_bytes)
 
 

@@ -94,7 +94,7 @@ def _memory(profile: Profile) -> list[Fact]:
         Fact("Forward/backward pass size", outputs, "byte", "layer outputs and their gradients"),
         Fact("Estimated total size", root.input_bytes + root.param_bytes + outputs, "byte", estimate),
     ]
-    alive = sorted(profile.at_peak.items(), key=lambda item: -item[1])
+    alive = profile.largest_at_peak
     for label, value, note in (
         ("Activations saved for backward", root.activation_bytes, ""),
         ("Optimizer state", root.optimizer_bytes, ""),

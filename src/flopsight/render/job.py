@@ -16,7 +16,7 @@ MOST_ROWS = 16
 
 
 def _time(profile: Profile) -> str:
-    stat = profile.timing.iteration or profile.timing.step or profile.timing.forward
+    stat = profile.timing.whole
     return units.seconds(stat.median) if stat else "-"
 
 

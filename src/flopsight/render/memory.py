@@ -55,6 +55,6 @@ def _peak(profile: Profile) -> tuple[str, ...]:
     """The peak and what was alive at it, largest first."""
     if not profile.peak_bytes:
         return ()
-    parts = sorted(profile.at_peak.items(), key=lambda part: -part[1])
+    parts = profile.largest_at_peak
     lines = [f"  {kind:<14}{units.size(size):>9}  {units.percent(size / profile.peak_bytes)}" for kind, size in parts]
     return (f"Peak memory {units.size(profile.peak_bytes)}{', of which' if lines else ''}", *lines)

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from .. import units
-from ..analysis.report import LASTING_FIRST
 from ..analysis.report_limits import roofline_points
 from ..analysis.roofline import ceilings_for
 from ..errors import InputError
@@ -98,11 +97,9 @@ def curve(profile: Profile, path: str | Path) -> Path:
             f"The profile of {profile.root.kind} has no memory curve: it was made without memory, or by an older flopsight."
         )
     figure, axes = _figure(3.6)
-    kinds = [kind for kind in LASTING_FIRST if kind in found.kinds]
-    kinds += [kind for kind in found.kinds if kind not in kinds]
-    colours = [_colour(HUES.get(kind, 0) / 360, 0.5) for kind in kinds]
-    sizes = [found.kinds[kind] for kind in kinds]
-    axes.stackplot(found.at, sizes, labels=list(map(_plain, kinds)), colors=colours, step="post", linewidth=0)
+    colours = [_colour(HUES.get(kind, 0) / 360, 0.5) for kind in found.stacked]
+    sizes = [found.kinds[kind] for kind in found.stacked]
+    axes.stackplot(found.at, sizes, labels=list(map(_plain, found.stacked)), colors=colours, step="post", linewidth=0)
     top, peak = max(found.total), found.highest
     for phase, points in groupby(range(1, len(found.at)), lambda point: found.phases[point]):
         first, *rest = points

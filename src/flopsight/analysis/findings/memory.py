@@ -25,8 +25,7 @@ def too_large(scene: Scene) -> Iterator[Finding]:
     profile, memory = scene.profile, scene.ceilings.memory if scene.ceilings else None
     if not memory or not profile.peak_bytes or profile.peak_bytes <= memory:
         return
-    parts = sorted(profile.at_peak.items(), key=lambda part: -part[1])[:MOST_PARTS]
-    shown = ", ".join(f"{what} {units.size(size)}" for what, size in parts)
+    shown = ", ".join(f"{what} {units.size(size)}" for what, size in profile.largest_at_peak[:MOST_PARTS])
     moves = [f"shard it over {-(-profile.peak_bytes // memory)} devices or more"]
     if profile.trained and profile.activation_bytes > FULL * memory:
         moves.append("checkpoint the blocks whose activations it saves")
