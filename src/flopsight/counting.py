@@ -20,7 +20,7 @@ from .capture.hooks.garbage import rarer_collections
 from .capture.hooks.parallel import divides_attention
 from .capture.hooks.patches import unseen
 from .capture.model.outside_caches import kept_outside_caches
-from .capture.model.restore import Values, kept_inputs, kept_model, kept_rng
+from .capture.model.restore import Values, kept_inputs, kept_model, kept_rng, own_autocast_cache
 from .capture.model.run import Run
 from .capture.model.sites import Sites, sites_of
 from .capture.model.training_state import kept_training_state
@@ -42,6 +42,7 @@ def kept(run: Run) -> Iterator[int]:
     """Put back whatever a run changes, also when it raises; gives the bytes that are copied for that."""
     with ExitStack() as stack:
         stack.enter_context(kept_rng())
+        stack.enter_context(own_autocast_cache())
         copied = stack.enter_context(kept_model(run.model)) + stack.enter_context(kept_inputs(run.tensors))
         if run.train:
             optimizer = None if run.copied else run.optimizer
@@ -161,6 +162,8 @@ def count_run(run: Run, options: Options = DEFAULTS, *, meta: bool = False) -> P
 
 
 def _count(run: Run, options: Options, meta: bool) -> Profile:
+    if run.without_data:
+        return _count_fake(run, options)
     if run.device.type == "meta":
         return _count_here(_all_on_meta(run), replace(options, target="meta"))
     if run.train and is_engine(run.model):
@@ -173,6 +176,17 @@ def _count(run: Run, options: Options, meta: bool) -> Profile:
         why = str(problem)
     result = _count_here(run, options)
     return replace(result, caveats=(*result.caveats, NoTwin(why)))
+
+
+def _count_fake(run: Run, options: Options) -> Profile:
+    """FakeTensors compute nothing, so what they stand for is counted on a twin."""
+    try:
+        return count_on_twin(run, options).recording.profile
+    except NoTwinError as problem:
+        raise InputError(
+            f"FakeTensors compute nothing, and this model has no copy on meta that could be counted instead ({problem}): "
+            f"count it with real tensors, outside FakeTensorMode."
+        ) from problem
 
 
 def _all_on_meta(run: Run) -> Run:

@@ -178,7 +178,7 @@ def profile_run(
     progress = progress or forget
     progress(COUNTING)
     result = count_run(run, Options(memory=memory, ignored=ignored))
-    if not latency or run.device.type == "meta":
+    if not latency or run.device.type == "meta" or run.without_data:
         return result
     if run.train and is_engine(run.model):
         return replace(result, caveats=(*result.caveats, ENGINE_NOT_TIMED))

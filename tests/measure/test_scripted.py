@@ -81,3 +81,15 @@ def test_a_model_that_is_traced_inside_a_recording_has_the_graph_that_it_has_wit
     names = re.compile(r"___torch_mangle_\d+\.")
     assert names.sub("", str(traced.inlined_graph)) == names.sub("", str(alone.inlined_graph))
     assert recording.profile.macs == 2 * (4 * 8 + 8 * 2)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("way", WAYS)
+def test_a_traced_model_in_training_is_counted_again_when_torchscript_optimizes_it(way):
+    model = torch.jit.trace(
+        nn.Sequential(nn.Linear(8, 16), nn.BatchNorm1d(16), nn.Linear(16, 2)), BATCH, check_trace=False
+    )
+
+    counts = [WAYS[way](model).macs for _ in range(3)]
+
+    assert counts == [MACS] * 3

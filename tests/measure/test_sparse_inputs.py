@@ -53,3 +53,15 @@ def test_a_one_shot_profile_takes_a_sparse_input(inputs):
 def test_a_sparse_tensor_takes_what_it_stores(inputs):
     assert stored_bytes(inputs[1]) == 4 * len(EDGES)
     assert stored_bytes(inputs[0]) == 4 * NODES * WIDE
+
+
+@pytest.mark.parametrize("kind", [torch.optim.SparseAdam, torch.optim.SGD, torch.optim.Adagrad])
+def test_an_optimizer_steps_on_a_sparse_gradient(kind):
+    model = nn.Embedding(10, 4, sparse=True)
+    before = model.weight.detach().clone()
+
+    profile = flopsight.count(model, (torch.arange(3),), train=True, optimizer=kind(model.parameters(), lr=0.1))
+
+    assert profile.optimizer.flops >= 3 * 4, "each of the three rows is updated"
+    assert torch.equal(model.weight, before)
+    assert model.weight.grad is None

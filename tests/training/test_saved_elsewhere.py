@@ -99,3 +99,25 @@ def test_weights_that_are_gathered_for_a_forward_are_no_activations():
         assert saved(model, torch.randn(ROWS, WIDTH)) == ACTIVATION
     finally:
         distributed.destroy_process_group()
+
+
+@pytest.mark.parametrize("on", ["real", "meta"])
+@pytest.mark.parametrize("keep", [lambda tensor: tensor, torch.clone], ids=["the tensor", "a copy"])
+def test_what_hooks_keep_elsewhere_and_return_a_handle_for_is_seen(keep, on):
+    kept = []
+
+    def pack(tensor):
+        kept.append(keep(tensor))
+        return len(kept) - 1
+
+    model = Net(lambda: saved_tensors_hooks(pack, lambda handle: kept[handle]))
+    profile = flopsight.count(model, (torch.randn(ROWS, WIDTH),), train=True, on=on)
+
+    assert profile.activation_bytes == (PACKED if keep is torch.clone else ACTIVATION)
+
+
+@pytest.mark.parametrize("on", ["real", "meta"])
+def test_a_twin_is_on_the_same_device_for_hooks_as_the_model(on):
+    profile = flopsight.count(Net(save_on_cpu), (torch.randn(ROWS, WIDTH),), train=True, on=on)
+
+    assert profile.activation_bytes == ACTIVATION

@@ -101,3 +101,54 @@ def test_of_two_ops_one_inside_the_other_only_the_one_that_leaves_is_unknown():
 
     assert list(profile.coverage.unknown) == ["expansion.through_numpy"]
     assert profile.flops == ADDITIONS + ROWS * OUT
+
+
+@torch.library.custom_op("expansion::doubled", mutates_args=())
+def doubled(x: torch.Tensor) -> torch.Tensor:
+    return x * 2
+
+
+@torch.library.custom_op("expansion::tripled", mutates_args=())
+def tripled(x: torch.Tensor) -> torch.Tensor:
+    return x * 3
+
+
+@torch.library.custom_op("expansion::product_of", mutates_args=())
+def product_of(xs: list[torch.Tensor]) -> torch.Tensor:
+    return xs[0] * xs[1]
+
+
+doubled.register_autograd(lambda _ctx, grad: torch.from_numpy((grad + 1).numpy() * 2))
+tripled.register_autograd(lambda _ctx, grad: grad * 3)
+product_of.register_autograd(lambda _ctx, grad: [torch.from_numpy(grad.numpy() * 1), grad])
+
+
+@pytest.mark.parametrize(
+    ("op", "unknown"),
+    [
+        (doubled, ["expansion.doubled_backward"]),
+        (tripled, []),
+        (lambda x: product_of([x, x]), ["expansion_product_of_default_backward"]),
+    ],
+)
+def test_a_registered_backward_that_leaves_torch_is_unknown(op, unknown):
+    x = X.clone().requires_grad_()
+
+    with flopsight.recording() as recording:
+        op(x).backward(X)
+
+    assert list(recording.profile.coverage.unknown) == unknown
+    assert all(miss.calls == 1 for miss in recording.profile.coverage.unknown.values())
+
+
+def test_a_result_made_outside_torch_is_unknown_also_where_an_op_used_the_same_memory_before():
+    @torch.library.custom_op("expansion::by_hand", mutates_args=())
+    def by_hand(x: torch.Tensor) -> torch.Tensor:
+        numbers = (x + 1).tolist()
+        return torch.tensor([[2 * number for number in row] for row in numbers])
+
+    for _ in range(5):
+        with flopsight.recording() as recording:
+            by_hand(X)
+
+        assert list(recording.profile.coverage.unknown) == ["expansion.by_hand"]

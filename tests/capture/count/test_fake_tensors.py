@@ -1,5 +1,6 @@
 """Torch works out shapes on fake tensors: nothing runs, so nothing is counted, and a first call costs what a second does."""
 
+import pytest
 import torch
 from functorch.compile import aot_module, nop
 from releases import since
@@ -7,6 +8,7 @@ from torch import nn
 from torch._subclasses import FakeTensorMode
 
 import flopsight
+import flopsight.errors
 
 
 def counted(run, model=None):
@@ -83,3 +85,31 @@ def test_a_module_made_inside_a_forward_is_no_further_call_of_its_caller():
 
     assert profile.root.calls == 1
     assert profile.flops == 4 * 8
+
+
+def test_a_model_of_fake_tensors_costs_what_it_would_with_data_and_is_not_timed():
+    with FakeTensorMode():
+        model, x = nn.Linear(8, 4), torch.ones(2, 8)
+
+    profile = flopsight.profile(model, (x,))
+
+    assert (profile.macs, profile.flops) == (2 * 8 * 4, 2 * 2 * 8 * 4 + 2 * 4)
+    assert profile.latency is None
+
+
+def test_a_count_inside_a_fake_tensor_mode_is_that_of_the_model():
+    model, x = nn.Linear(8, 4), torch.ones(2, 8)
+
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        profile = flopsight.count(model, (x,), train=True)
+
+    assert (profile.macs, profile.backward.macs) == (2 * 8 * 4, 2 * 8 * 4)
+
+
+def test_a_model_of_fake_tensors_that_has_no_twin_is_refused():
+    with FakeTensorMode():
+        model, x = nn.Linear(8, 4), torch.ones(2, 8)
+    model.register_forward_hook(lambda *_: None)
+
+    with pytest.raises(flopsight.errors.InputError, match="FakeTensors compute nothing.*has hooks"):
+        flopsight.count(model, (x,))

@@ -101,3 +101,36 @@ def test_nothing_of_it_stays():
     assert len(torch._C._dispatch_get_registrations_for_dispatch_key(internals.SPARE_AUTOCAST)) == before
     assert not torch._C._dispatch_tls_is_dispatch_key_included(torch._C.DispatchKey.AutocastIPU)
     assert torch._C._dispatch_tls_is_dispatch_key_excluded(torch._C.DispatchKey.AutocastIPU)
+
+
+class MixedAttention(nn.Module):
+    """Its values come in single precision, its queries and keys from a layer that autocast runs in half."""
+
+    def __init__(self):
+        super().__init__()
+        self.queries = nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x):
+        queries = self.queries(x)
+        return nn.functional.scaled_dot_product_attention(queries, queries, x)
+
+
+@pytest.mark.parametrize("shape", [(2, ROWS, WIDTH), (2, 1, ROWS, WIDTH)], ids=["by products", "fused"])
+def test_operands_of_two_precisions_are_cast_as_autocast_does_and_not_as_the_op_does_afterwards(shape):
+    x = torch.randn(shape)
+
+    real, meta = (flopsight.count(Cast(MixedAttention()), (x,), train=True, on=on) for on in ("real", "meta"))
+
+    assert figures(meta) == figures(real)
+    assert not meta.caveats
+
+
+@pytest.mark.parametrize("on", ["real", "meta"])
+def test_an_autocast_around_two_counts_keeps_no_weights_of_the_first(on):
+    model, x = nn.Linear(WIDTH, WIDTH, bias=False), torch.randn(ROWS, WIDTH)
+
+    with torch.autocast("cpu", torch.bfloat16):
+        first, second = (flopsight.count(model, (x,), train=True, on=on) for _ in range(2))
+
+    casts, product = (GIVEN + WEIGHT) * (SINGLE + HALF), (GIVEN + WEIGHT + GIVEN) * HALF
+    assert first[""].own.forward.bytes == second[""].own.forward.bytes == casts + product

@@ -3,8 +3,10 @@
 import pytest
 import torch
 from torch import nn
+from torch.nn import functional
 
 import flopsight
+from flopsight.caveats import NoTwin
 
 ROWS, WIDTH, CODES = 4, 8, 16
 
@@ -52,3 +54,46 @@ def test_a_constant_made_in_a_forward_takes_memory_as_long_as_it_lives(on):
 
     parameter, given, product_before, constant, product = [4 * WIDTH] * 5
     assert profile.peak_bytes == parameter + given + product_before + constant + product
+
+
+def peak(model, args, loss=None):
+    """On real tensors and on meta."""
+    real, meta = (flopsight.count(model, args, train=True, loss=loss, on=on) for on in ("real", "meta"))
+    assert not any(isinstance(doubt, NoTwin) for doubt in meta.caveats)
+    return real.peak_bytes, meta.peak_bytes
+
+
+def test_a_batch_that_is_a_part_of_a_larger_tensor_keeps_all_of_that_alive():
+    data, model = torch.randn(100, WIDTH), nn.Linear(WIDTH, 1, bias=False)
+
+    output, loss, gradients = 4 * ROWS, 4, 4 * (1 + WIDTH)
+    assert peak(model, (data[:ROWS],)) == (4 * (100 * WIDTH + WIDTH) + output + loss + gradients,) * 2
+
+
+def test_inputs_that_share_their_memory_take_it_once():
+    class Gates(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = nn.Parameter(torch.ones(WIDTH))
+
+        def forward(self, x, y, z):
+            return x * self.weight + y * z
+
+    parts = torch.randn(ROWS, 3 * WIDTH).chunk(3, 1)
+    apart = tuple(part.clone() for part in parts)
+
+    real, meta = peak(Gates(), parts)
+
+    assert real == meta
+    assert peak(Gates(), apart) == (real, meta), "three parts of one tensor are as much as three tensors"
+
+
+@pytest.mark.parametrize("loss", [functional.mse_loss, functional.smooth_l1_loss, functional.soft_margin_loss])
+def test_a_loss_takes_the_memory_of_what_it_adds_up(loss):
+    """The CPU works out every element's loss and shrinks the tensor to one number, not its memory."""
+    target = torch.ones(ROWS, WIDTH)
+    assert loss(target, target).untyped_storage().nbytes() == target.nbytes
+
+    real, meta = peak(nn.Linear(WIDTH, WIDTH), (torch.randn(ROWS, WIDTH),), lambda output: loss(output, target))
+
+    assert real == meta

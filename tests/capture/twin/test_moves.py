@@ -41,6 +41,7 @@ def count(change, on):
         lambda x: x.type(x.type()),
         lambda x: x.type("torch.FloatTensor"),
         lambda x: x.type(torch.FloatTensor),
+        lambda x: torch.as_tensor(x, dtype=torch.float32, device="cpu"),
     ],
 )
 def test_a_move_that_moves_nothing_leaves_an_input_an_input(change, on):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from functools import partial
 from typing import Any
 
 import torch
 from torch import nn
+from torch.autograd.function import BackwardCFunction
 
 from ...caveats import Note
 from ...records import BACKWARD, FORWARD, OPTIMIZER, RECOMPUTE
@@ -21,11 +22,11 @@ from ..hooks.signals import handlers_apart
 from ..model.sites import Site, Sites, sites_of
 from ..model.tensors import flat, raw
 from .attribution import Attribution, Position
-from .expansion import Body, in_other_ops
+from .expansion import Body, Exits, in_other_ops
 from .higher_order import entering, in_python, is_higher_order
 from .live import GATHERED, RECOMPUTED
 from .module_watch import ModuleWatch
-from .opinfo import GraphReplay, OpInfo, describe, values_by_name
+from .opinfo import OpInfo, UnseenWork, describe, values_by_name
 from .ownership import Ownership
 from .parallel_work import ParallelWork
 from .sparse_facts import sparse_facts
@@ -69,8 +70,8 @@ class Counter(TorchDispatchMode):
         self._modules = ModuleWatch(self.sites, self.tape, self._parallel, has_values=self.has_values)
         self._stack = ExitStack()
         self._depth = 0
-        self._body: Body | None = None
-        """The custom op whose body is running."""
+        self._body: Exits | None = None
+        """The custom op whose body, or whose backward, is running."""
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -101,6 +102,7 @@ class Counter(TorchDispatchMode):
         entered.enter_context(handlers_apart(self._aside))
         entered.enter_context(optimizer_steps(self._begin_step, self._end_step))
         entered.enter_context(wrapped(torch.cuda.CUDAGraph, "replay", self._replays))
+        entered.enter_context(wrapped(BackwardCFunction, "apply", self._custom_backwards))
         entered.enter_context(wrapped(torch._ops.HigherOrderOperator, "__call__", partial(in_python, mode=type(self))))
         self._parallel.watch(entered)
         saved = self.tape.saved
@@ -169,6 +171,8 @@ class Counter(TorchDispatchMode):
                 return self._expand(info, func, args, kwargs)
             output = self.run(func, args, kwargs)
         except BaseException as problem:
+            if func is torch.ops.aten.equal.default and not isinstance(args[0], torch.Tensor):
+                return internals.equal_constants(*args)
             position = self.attribution.here(dispatching=True) if self.attribution is not None else None
             if position is not None:
                 self._modules.blame(problem, position)
@@ -260,20 +264,12 @@ class Counter(TorchDispatchMode):
         if inside is None:
             output = self.run(func, args, kwargs)
         else:
-            body, outer = Body(func, args, kwargs), self._body
-            if outer is not None:
-                outer.nested = body
-            self._body = body
-            try:
-                with self, body:
-                    output = inside(*args, **kwargs)
-            finally:
-                self._body = outer
-                if outer is not None:
-                    outer.nested = None
+            body = Body(func, args, kwargs)
+            with self, self._inside(body):
+                output = inside(*args, **kwargs)
             if body.seen_whole(output):
-                if outer is not None:
-                    outer.note(output)
+                if self._body is not None:
+                    self._body.note(output)
                 return output
         # Part of the work is done where we cannot look, in numpy or in a kernel of its own.
         self._note(info, args, kwargs, output)
@@ -289,12 +285,46 @@ class Counter(TorchDispatchMode):
 
         return func(*entering(args, enter), **kwargs)
 
+    @contextmanager
+    def _inside(self, body: Exits) -> Iterator[None]:
+        """Watch the code of a custom op; another one may be running around it."""
+        outer = self._body
+        if outer is not None:
+            outer.nested = body
+        self._body = body
+        try:
+            with body:
+                yield
+        finally:
+            self._body = outer
+            if outer is not None:
+                outer.nested = None
+
+    def _custom_backwards(self, apply: Call) -> Call:
+        """Note the registered backward of a custom op as unknown where it leaves torch."""
+
+        def applied(node: Any, *gradients: Any) -> Any:
+            op = internals.op_of_backward(node)
+            if op is None:
+                return apply(node, *gradients)
+            body = Exits()
+            with self._inside(body):
+                output = apply(node, *gradients)
+            if body.left:
+                self._note_unseen(f"{op}_backward", gradients, output)
+            return output
+
+        return applied
+
+    def _note_unseen(self, name: str, args: Any = (), output: Any = None) -> None:
+        self._note(self.tape.infos.setdefault(name, UnseenWork(name)), args, {}, output)
+
     def _replays(self, replay: Call) -> Call:
         """Note the replay of a CUDA graph as one unknown op: its kernels pass no dispatcher."""
 
         def replayed(graph: Any) -> Any:
             done = replay(graph)
-            self._note(self.tape.infos.setdefault("replay", GraphReplay()), (), {}, None)
+            self._note_unseen("cuda.graph_replay")
             return done
 
         return replayed

@@ -42,13 +42,13 @@ class OpInfo:
         self.writes = tuple(each.name for each in schema.arguments if each.alias_info and each.alias_info.is_write)
 
 
-class GraphReplay(OpInfo):
-    """A CUDA graph that is replayed: many kernels, none of which passes the dispatcher."""
+class UnseenWork(OpInfo):
+    """Work that passes no dispatcher: the kernels of a CUDA graph, numpy in the backward of a custom op."""
 
     __slots__ = ()
 
-    def __init__(self) -> None:
-        self.name, self.overload, self.names, self.defaults = "cuda.graph_replay", "default", (), {}
+    def __init__(self, name: str) -> None:
+        self.name, self.overload, self.names, self.defaults = name, "default", (), {}
         self.kind, self.allocates, self.facts, self.expand, self.calls = "other", False, None, False, 0
         self.exchanges, self.seeded, self.writes = False, False, ()
 

@@ -38,7 +38,7 @@ class Ownership:
             row = self._row_of(flat((args, kwargs)))
             for tensor in flat(output):
                 self._rows[_key(tensor)] = row
-            yield row, raw(args), tuple((name, raw(value)) for name, value in kwargs.items()), raw(output)
+            yield row, tuple(map(raw, args)), tuple((name, raw(value)) for name, value in kwargs.items()), raw(output)
             return
         length = len(lists[0])
         rows = [self._row_of(values[i] for values in lists if i < len(values)) for i in range(length)]

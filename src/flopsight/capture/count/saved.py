@@ -15,7 +15,7 @@ from torch import nn
 from ..hooks import internals
 from ..hooks.patches import Call, wrapped
 from ..model.sites import Site
-from ..model.tensors import plain_tensors, tensors_in
+from ..model.tensors import flat, plain_tensors, tensors_in
 from .live import ACTIVATIONS, Live
 
 
@@ -117,16 +117,19 @@ class Saved:
             self._kept.append((weakref.ref(tensor), site))
             self._changed = True
 
-    def _note_packed(self, tensor: torch.Tensor, packed: Any) -> None:
-        """Hooks were handed a tensor to be saved, and autograd keeps what they made of it.
+    def _packed_by(self, theirs: Call, tensor: torch.Tensor) -> Any:
+        """Hand a tensor that is to be saved to other hooks: autograd keeps what they make of it.
 
-        Where they keep it elsewhere and return a handle, the tensor itself is noted: it counts if it outlives the forward.
+        Where they return a handle, they keep the tensor or a copy of it elsewhere: what outlives the forward counts.
         """
         site = self._here() if self._here is not None else None
         if site is None or internals.in_checkpoint():  # a checkpoint's hooks keep nothing
-            return
-        for kept in tensors_in(packed) or [tensor]:
+            return theirs(tensor)
+        with _Made() as made:
+            packed = theirs(tensor)
+        for kept in tensors_in(packed) or [tensor, *made.tensors]:
             self.note(kept, site)
+        return packed
 
     @contextmanager
     def watching(self, here: Any, *, below: bool = False) -> Iterator[None]:
@@ -157,9 +160,7 @@ class Saved:
 
         def pack(tensor: torch.Tensor) -> Any:
             if theirs is not None:
-                packed = theirs[0](tensor)
-                self._note_packed(tensor, packed)
-                return packed
+                return self._packed_by(theirs[0], tensor)
             site = self._here() if self._here is not None else None
             if site is not None:
                 self.note(tensor, site)
@@ -185,9 +186,7 @@ class Saved:
 
                 @wraps(theirs)
                 def pack(tensor: torch.Tensor) -> Any:
-                    packed = theirs(tensor)
-                    self._note_packed(tensor, packed)
-                    return packed
+                    return self._packed_by(theirs, tensor)
 
                 hooks.pack_hook = pack
                 try:
@@ -198,6 +197,19 @@ class Saved:
             return entered
 
         return wrapped(torch.autograd.graph.saved_tensors_hooks, "__enter__", noting)
+
+
+class _Made(internals.TorchDispatchMode):
+    """Every tensor that is made inside the block."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.tensors: list[torch.Tensor] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        output = func(*args, **(kwargs or {}))
+        self.tensors += flat(output)
+        return output
 
 
 def _is_parameter(tensor: torch.Tensor) -> bool:

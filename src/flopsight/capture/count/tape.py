@@ -19,7 +19,7 @@ from ..model.sites import Site
 from ..model.tensors import meta, tensor_metas, with_tensors, without_data
 from .live import Live
 from .op_calls import OpCalls
-from .opinfo import GraphReplay, OpInfo
+from .opinfo import OpInfo, UnseenWork
 from .repeats import Repeats
 from .saved import Saved
 
@@ -142,7 +142,7 @@ class Tape:
 
     def unread(self, models: Iterable[nn.Module]) -> set[int]:
         """The ids of parameters that no op read; none where ops ran unseen."""
-        if self.repeats is None or self.elsewhere or any(isinstance(info, GraphReplay) for info in self.infos.values()):
+        if self.repeats is None or self.elsewhere or any(isinstance(info, UnseenWork) for info in self.infos.values()):
             return set()
         return self.repeats.unread(parameter for model in models for parameter in model.parameters())
 

@@ -44,6 +44,16 @@ def kept_rng() -> Iterator[None]:
 
 
 @contextmanager
+def own_autocast_cache() -> Iterator[None]:
+    """Begin without weights that autocast has cast already, and leave none: an autocast around us would keep them."""
+    torch.clear_autocast_cache()
+    try:
+        yield
+    finally:
+        torch.clear_autocast_cache()
+
+
+@contextmanager
 def kept_model(model: nn.Module) -> Iterator[int]:
     """Put back what every module holds: buffers with their values, flags, attributes, what is in lists and dicts.
 

@@ -87,6 +87,13 @@ class Run:
         return found.device if found is not None else torch.device("cpu")
 
     @property
+    def without_data(self) -> bool:
+        """Whether it would run on FakeTensors, which compute nothing."""
+        if internals.tracing_shapes():
+            return True
+        return any(isinstance(tensor, internals.FakeTensor) for tensor in (*self.model.parameters(), *self.tensors))
+
+    @property
     def tensors(self) -> list[torch.Tensor]:
         """The tensors among the inputs."""
         return tensors_in((self.args, self.kwargs or {}))

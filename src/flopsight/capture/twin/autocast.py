@@ -113,7 +113,8 @@ class Autocast:
             casts = self._begun(op, args, kwargs)
             with internals.without_autocast(self._target):
                 own = self._begun(op, args, kwargs)
-        return {at: dtype for at, dtype in casts.items() if own.get(at) != dtype}
+        first = next(iter(casts.values()), None)  # autocast casts to one type, and before the op casts anything itself
+        return {at: dtype for at, dtype in casts.items() if dtype == first and own.get(at) != dtype}
 
     def _begun(self, op: Any, args: Any, kwargs: Any) -> dict[int, torch.dtype]:
         """What is cast when an op begins; of every operand one element is stored."""

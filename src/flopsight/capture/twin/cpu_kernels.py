@@ -53,6 +53,19 @@ def log_sigmoid(data: Tensor) -> tuple[Tensor, Tensor]:
     return made, torch.empty_like(made)
 
 
+def loss_in_place(func: Any) -> Callable[..., Tensor]:
+    """A loss in the memory of all that was added up, which the CPU shrinks to one number afterwards."""
+
+    def loss(data: Tensor, target: Tensor, *rest: Any) -> Tensor:
+        made: Tensor = func(data, target, *rest)
+        if made.dim():  # nothing was added up
+            return made
+        shape = torch.broadcast_shapes(data.shape, target.shape)
+        return torch.empty(shape, dtype=made.dtype, device="meta").as_strided((), ())
+
+    return loss
+
+
 def padded(func: Any) -> Callable[..., Tensor]:
     """A padded image, its channels last where they were."""
 
@@ -84,6 +97,7 @@ PADS_BACKWARD = (
     aten.replication_pad2d_backward,
     aten.replication_pad3d_backward,
 )
+LOSSES = (aten.mse_loss, aten.smooth_l1_loss, aten.binary_cross_entropy, aten.soft_margin_loss)
 CPU_KERNELS: dict[Any, Callable[..., Any]] = {
     aten.native_batch_norm.default: batch_norm,
     aten.native_batch_norm_backward.default: batch_norm_backward,
@@ -93,6 +107,7 @@ CPU_KERNELS: dict[Any, Callable[..., Any]] = {
     aten.log_sigmoid_forward.default: log_sigmoid,
     aten.mkldnn_rnn_layer.default: fused_layer,
     aten.channel_shuffle.default: padded(aten.channel_shuffle.default),
+    **{op.default: loss_in_place(op.default) for op in LOSSES},
     **{op.default: padded(op.default) for op in PADS},
     **{op.default: like_the_data for op in PADS_BACKWARD},
 }

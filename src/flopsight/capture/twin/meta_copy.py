@@ -107,6 +107,17 @@ def _on_meta(tensor: torch.Tensor) -> torch.Tensor:
     return remember(twin, tensor).requires_grad_(tensor.requires_grad)
 
 
+def _part_on_meta(tensor: torch.Tensor, wholes: dict[int, torch.Tensor]) -> torch.Tensor:
+    """The twin of a tensor that is a part of a larger one."""
+    key = internals.storage_key(tensor)
+    if key not in wholes:
+        elements = internals.storage_bytes(tensor) // tensor.itemsize
+        whole = tensor.detach().as_strided((elements,), (1,), 0)
+        wholes[key] = remember(torch.empty_like(whole, device="meta"), whole, part_of=tensor)
+    part = wholes[key].view(tensor.dtype).as_strided(tensor.shape, tensor.stride(), tensor.storage_offset())
+    return part.requires_grad_(tensor.requires_grad)
+
+
 def _is_torchs(value: Any) -> bool:
     """Whether something is a function of torch's own; a user's would be called with tensors that have no data."""
     if not isinstance(value, FunctionType | BuiltinFunctionType):
@@ -137,11 +148,15 @@ def on_meta(value: Any) -> Any:
     """Inputs on meta, in new containers like the user's; an object that a forward of the twin could change is refused."""
     twins: dict[int, torch.Tensor] = {}
     """An input that is given twice takes its memory once."""
+    wholes: dict[int, torch.Tensor] = {}
+    """Of inputs that are parts of a larger tensor, the whole: it is alive too, and they may share it."""
 
     def on_meta_too(leaf: Any) -> Any:
         if isinstance(leaf, torch.Tensor):
             if id(leaf) not in twins:
-                twins[id(leaf)] = _on_meta(leaf)
+                twin = _on_meta(leaf)
+                is_part = internals.storage_bytes(twin) < internals.storage_bytes(leaf)
+                twins[id(leaf)] = _part_on_meta(leaf, wholes) if is_part else twin
             return twins[id(leaf)]
         if isinstance(leaf, PackedSequence):  # torch wants its batch sizes as numbers on the CPU
             return leaf._replace(**{name: on_meta_too(getattr(leaf, name)) for name in ("data", *ORDERS)})

@@ -35,7 +35,7 @@ MOVES = {aten._to_copy.default, aten.to.dtype_layout}
 READ_AT_ONCE = 1 << 12
 """Elements up to which a real tensor is read when it joins; a larger one is read when asked for, if no op wrote into it."""
 ALIASES = "aliases"
-"""Stands in the memo for an op whose result shares memory with its inputs: such an op runs every time."""
+"""Stands in the memo for an op whose result shares memory with its inputs, or is a part of it: such an op runs every time."""
 
 
 class MetaCounter(Counter):
@@ -73,6 +73,9 @@ class MetaCounter(Counter):
         entered.enter_context(wrapped(BackwardCFunction, "apply", self._disguise.in_backward))
         entered.enter_context(wrapped(internals.CheckpointFrame, "__init__", _comparing_plainly))
         super()._watch_all(entered)
+        entered.enter_context(
+            wrapped(torch.autograd.graph.saved_tensors_hooks, "__enter__", self._disguise.in_saved_hooks)
+        )
 
     def watch(self, plain: Call) -> Call:
         """Module calls that know their row, and the device that they are on also when backward makes them again."""
@@ -223,7 +226,8 @@ def _described(output: Any, given: set[int]) -> Any:
         if not internals.has_storage(output):
             return ALIASES  # a sparse one holds tensors of its own
         shared = not output.is_meta or internals.storage_key(output) in given
-        return ALIASES if shared else (output.shape, output.stride(), output.dtype)
+        made = (output.shape, output.stride(), output.dtype)
+        return ALIASES if shared or internals.storage_bytes(output) > internals.storage_bytes(_fresh(made)) else made
     if isinstance(output, list | tuple):
         parts = [_described(one, given) if isinstance(one, Tensor) else ("constant", one) for one in output]
         storages = [internals.storage_key(one) for one in output if isinstance(one, Tensor)]

@@ -7,6 +7,7 @@ where a meta tensor cannot pass for another, is decided here as the target devic
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import wraps
 from types import EllipsisType
 from typing import Any
 
@@ -42,6 +43,27 @@ class TargetDevice(TorchFunctionMode):
 
         return disguised
 
+    def in_saved_hooks(self, enter: Call) -> Call:
+        """Hooks for saved tensors ask for devices too, and torch calls them inside an op, below every function mode."""
+
+        def disguised(hook: Call) -> Call:
+            @wraps(hook)
+            def hooked(saved: Any) -> Any:
+                with self:
+                    return hook(saved)
+
+            return hooked
+
+        def entered(hooks: Any) -> Any:
+            theirs = hooks.pack_hook, hooks.unpack_hook
+            hooks.pack_hook, hooks.unpack_hook = map(disguised, theirs)
+            try:
+                return enter(hooks)
+            finally:
+                hooks.pack_hook, hooks.unpack_hook = theirs
+
+        return entered
+
     def unnoticed(self, ask: Call) -> Call:
         """The question whether operands have functions of their own, which decides about fused attention: we are none."""
 
@@ -72,9 +94,11 @@ def _index(mode: TargetDevice, _func: Any, args: Any, _kwargs: Any) -> int:
     return -1 if device.index is None else device.index
 
 
-def _constant(_mode: TargetDevice, func: Any, args: Any, kwargs: Any) -> Tensor:
+def _constant(mode: TargetDevice, func: Any, args: Any, kwargs: Any) -> Tensor:
     """A tensor of numbers that are there in Python: made on the CPU, or the numbers would be lost."""
     if isinstance(args[0], Tensor):
+        if func is torch.as_tensor:  # without a copy, where nothing changes
+            return moves.to(mode, Tensor.to, args, kwargs)
         return func(*args, **kwargs)  # type: ignore[no-any-return]
     made: Tensor = func(_numbers(args[0]), *args[1:], **{**kwargs, "device": "cpu"})
     return made

@@ -67,6 +67,12 @@ def without_modes() -> Iterator[None]:
         yield
 
 
+def equal_constants(one: Any, other: Any) -> bool:
+    """Whether two constants are equal that TorchScript compares as it optimizes, which hands a number over as an int."""
+    with without_modes():
+        return torch.equal(torch.as_tensor(one), torch.as_tensor(other))
+
+
 def bring_to_top(mode: TorchDispatchMode) -> bool:
     """Move our mode to the top of the stack so that it can be popped; False if it is no longer on the stack.
 

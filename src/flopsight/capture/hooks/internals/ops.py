@@ -54,6 +54,23 @@ def python_body(func: Any) -> Callable[..., Any] | None:
     return bodies.get(None) or bodies.get("cpu") or definition._init_fn
 
 
+def op_of_backward(node: Any) -> str | None:
+    """The custom op whose registered backward a node of autograd runs; None for any other node."""
+    made: str = node._forward_cls.__name__
+    if not made.startswith(_GENERATED):
+        return None
+    inside = node._forward_cls.forward
+    variables = dict(zip(inside.__code__.co_freevars, inside.__closure__ or (), strict=True))
+    if "op" not in variables:  # it takes lists of tensors, and torch has wrapped it
+        return made.removeprefix(_GENERATED)
+    name: str = variables["op"].cell_contents._schema.name
+    return name.replace("::", ".")
+
+
+_GENERATED = "GeneratedBackwardFor_"
+"""How torch.library begins the name of the function that it makes for a registered backward."""
+
+
 def kernel(func: Any, *keys: str) -> Callable[..., Any] | None:
     """The first kernel that the op has for one of the dispatch keys; asking for a missing one would crash."""
     for key in keys:

@@ -22,6 +22,11 @@ def storage_key(tensor: torch.Tensor) -> int:
     return key
 
 
+def storage_bytes(tensor: torch.Tensor) -> int:
+    """What the memory takes that a tensor is in, which may hold more than the tensor."""
+    return tensor.untyped_storage().nbytes()
+
+
 _STRIDED = torch.strided
 _of_torch_func: Callable[[torch.Tensor], bool] = torch._C._functorch.is_functorch_wrapped_tensor
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
