@@ -76,5 +76,5 @@ def _work(module, folder):
     os._exit(0)  # a rank that is gone on purpose would let the others wait at the end
 
 
-if __name__ == "__main__":
-    _work(*sys.argv[1:])
+if __name__ == "__main__":  # by its name, so that the parent can load a `Failed` that was saved here
+    import_module("distributed.processes")._work(*sys.argv[1:])

@@ -3,6 +3,7 @@
 import pytest
 from distributed.nets import PRODUCT
 from distributed.processes import checked, run_ranks
+from releases import with_pipelines
 
 
 @pytest.fixture(scope="module", name="jobs")
@@ -62,6 +63,7 @@ def test_weights_kept_in_halves_are_gathered_within_pairs(jobs):
         assert (first.params, first.whole.params) == (512, 2_048)
 
 
+@with_pipelines
 def test_a_sharded_stage_scatters_its_gradients_in_backward(jobs):
     found = checked(jobs, "sharded_stages")
     for first, second, _ in found:

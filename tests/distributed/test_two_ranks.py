@@ -3,6 +3,7 @@
 import pytest
 from distributed.nets import PRODUCT, TOKENS, VOCABULARY, WIDTH
 from distributed.processes import checked, run_ranks
+from releases import with_pipelines
 
 from flopsight.analysis.compare import compare
 
@@ -30,7 +31,7 @@ def test_every_case_ran(jobs):
     "case",
     [
         "tensor_parallel", "tensor_parallel_training", "fsdp2", "fsdp2_with_optimizer", "fsdp2_bf16", "fsdp2_kept_whole",
-        "fsdp1", "fsdp1_orig_params", "ddp", "sequence_and_loss_parallel", "pipeline", "experts",
+        "fsdp1", "fsdp1_orig_params", "ddp", "sequence_and_loss_parallel", "experts", pytest.param("pipeline", marks=with_pipelines),
     ],
 )  # fmt: skip
 def test_the_first_call_shows_what_the_second_shows(jobs, case):
@@ -279,6 +280,7 @@ def test_sequence_and_loss_parallel_halve_the_products_and_keep_the_norm(jobs):
         assert {row.dim for row in profile.comm} == {"tp"}
 
 
+@with_pipelines
 def test_a_stage_knows_its_part_and_the_job_the_whole(jobs):
     (first, _, job), (last, _, nothing) = checked(jobs, "pipeline")
 

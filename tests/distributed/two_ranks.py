@@ -3,6 +3,7 @@
 import torch
 import torch.distributed._functional_collectives as functional
 from distributed.nets import BATCH, LENGTH, SEQUENCES, TOKENS, VOCABULARY, WIDTH, Language, Pair, batch, net
+from releases import PIPELINES
 from torch import distributed, nn
 from torch.distributed._composable.replicate import replicate
 from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper
@@ -355,7 +356,7 @@ CASES = {
     "ddp_timed": ddp_timed,
     "compiled": compiled,
     "sequence_and_loss_parallel": sequence_and_loss_parallel,
-    "pipeline": pipeline,
+    **({"pipeline": pipeline} if PIPELINES else {}),
     "experts": experts,
     "context_parallel": context_parallel_attention,
     "works_kept": works_kept,

@@ -12,6 +12,8 @@ import flopsight
 from flopsight.capture.count import attribution, op_calls
 
 WIDTH = 4
+NEAR = 30 if sys.version_info[:2] == (3, 12) else 0
+"""Levels less than run unwatched: Python 3.12 alone limits calls through C, and no program can raise that limit."""
 
 
 class Nest(nn.Module):
@@ -44,7 +46,7 @@ def deepest():
 @pytest.mark.parametrize("on", ["real", "meta"])
 def test_a_model_is_counted_as_deep_as_it_runs(on):
     limit = sys.getrecursionlimit()
-    levels = deepest()
+    levels = deepest() - NEAR
 
     profile = flopsight.count(nested(levels), (torch.ones(1, WIDTH),), on=on)
 

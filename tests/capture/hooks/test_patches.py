@@ -5,7 +5,7 @@ from weakref import ref
 
 import pytest
 
-from flopsight.capture.hooks.patches import wrapped
+from flopsight.capture.hooks.patches import _patch, wrapped
 
 
 class Owner:
@@ -107,3 +107,14 @@ def test_wrappers_below_a_users_patch_are_freed_when_the_user_drops_the_patch(ow
     gc.collect()
 
     assert freed() is None
+
+
+def test_a_suspension_that_could_not_end_goes_with_the_last_wrapper(owner, seen):
+    with wrapped(owner, "call", noting("ours", seen)):
+        _patch(owner, "call").suspend(1)  # a block whose end raised
+        owner.call()
+
+    with wrapped(owner, "call", noting("next", seen)):
+        owner.call()
+
+    assert seen == ["next"]

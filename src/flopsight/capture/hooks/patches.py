@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from types import ModuleType
 from typing import Any
@@ -67,6 +67,9 @@ class _Patch(Shared[_Wrapper]):
 
         A patch that was put over ours stays: it calls the wrappers that were there, and later ones go over it.
         """
+        if not self.users:  # a block that ended at the end of Python's recursion could not undo these
+            self.suspended = 0
+            self.hidden.clear()
         found: Call = getattr(self._owner, self._name)
         if found is not self._installed:
             self._step_over(found)
@@ -80,6 +83,12 @@ class _Patch(Shared[_Wrapper]):
             setattr(self._owner, self._name, call)
         self._installed = None if call is self._plain else call
         self._inside = self._reachable
+
+    def suspend(self, by: int) -> None:
+        """Take the wrappers off (1) or put them back (-1); they stay off while any block wants it."""
+        with self.lock:
+            self.suspended = max(0, self.suspended + by)
+            self.settle()
 
     def _step_over(self, found: Call) -> None:
         """Take the function that is there now for the plain one, or go back to one of ours that it had covered."""
@@ -177,9 +186,7 @@ def _unpatched_import(module: ModuleType) -> Iterator[None]:
     """
     thread = threading.get_ident()
     alone = [patch for patch in tuple(_patches.values()) if {wrapper.thread for wrapper in patch.users} <= {thread}]
-    with ExitStack() as stack:
-        for patch in alone:
-            stack.enter_context(_suspended(patch, lambda _patch: True))
+    with _suspended(alone):
         yield
     for patch in tuple(_patches.values()):
         patch.give_back(module)
@@ -226,7 +233,7 @@ def unseen() -> Iterator[None]:
         yield
     finally:
         with patch.lock:
-            del patch.hidden[thread]
+            patch.hidden.pop(thread, None)
             if before is not None:
                 patch.hidden[thread] = before
             patch.settle()
@@ -237,27 +244,25 @@ def unpatched() -> AbstractContextManager[None]:
 
     Where compiled code runs as plain Python nothing is compiled, and the wrappers stay.
     """
-    return _suspended(_patch(nn.Module, "__call__"), lambda _patch: not internals.runs_eager())
+    return _suspended([] if internals.runs_eager() else [_patch(nn.Module, "__call__")])
 
 
 def unpatched_if_alone() -> AbstractContextManager[None]:
     """Take the wrapper off module calls if it is the only one: it has seen its call and need not slow the calls inside."""
-    return _suspended(_patch(nn.Module, "__call__"), lambda patch: len(patch.users) == 1)
+    patch = _patch(nn.Module, "__call__")
+    return _suspended([patch] if len(patch.users) == 1 else [])
 
 
 @contextmanager
-def _suspended(patch: _Patch, when: Callable[[_Patch], bool]) -> Iterator[None]:
-    """Take a patch off inside the block."""
-    with patch.lock:
-        suspends = when(patch)
-        patch.suspended += suspends
-        patch.settle()
+def _suspended(patches: Sequence[_Patch]) -> Iterator[None]:
+    """Take patches off inside the block."""
+    for patch in patches:
+        patch.suspend(1)
     try:
         yield
     finally:
-        with patch.lock:
-            patch.suspended -= suspends
-            patch.settle()
+        for patch in patches:
+            patch.suspend(-1)
 
 
 @contextmanager
