@@ -390,7 +390,7 @@ def test_a_model_that_raises_shows_its_own_traceback(flops):
     assert 'raise ValueError("a bad day")' in done.err
     assert "return self.deeper(x)" in done.err
     assert "ValueError: a bad day" in done.err
-    assert "flopsight/" not in done.err.replace("flopsight: ", ""), "none of our frames"
+    assert str(Path(flopsight.__file__).parent) not in done.err, "none of our frames"
 
 
 def test_inputs_of_a_wrong_shape_are_the_models_own_complaint(flops):

@@ -27,16 +27,21 @@ def cache_folder() -> Path:
     return Path(stated or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "flopsight" / "torch")
 
 
+def python_version(python: str) -> str:
+    """The version of an interpreter without its last number: 3.11."""
+    return _run(python, "-c", "import sys; print('%d.%d' % sys.version_info[:2])").strip()
+
+
 def fetched(release: str, python: str = sys.executable) -> Path:
     """The folder of a release for an interpreter; downloaded and unpacked only once."""
-    tag = _run(python, "-c", "import sys; print('%d.%d' % sys.version_info[:2])").strip()
-    folder = cache_folder() / f"{release}-py{tag}"
+    version = python_version(python)
+    folder = cache_folder() / f"{release}-py{version}"
     if not (folder / READY).exists():
         rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         with TemporaryDirectory(dir=folder.parent) as wheels:
             _run(sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:",
-                 "--python-version", tag, "--dest", wheels, f"torch=={release}")  # fmt: skip
+                 "--python-version", version, "--dest", wheels, f"torch=={release}")  # fmt: skip
             (wheel,) = Path(wheels).glob("torch-*.whl")
             with zipfile.ZipFile(wheel) as archive:
                 archive.extractall(

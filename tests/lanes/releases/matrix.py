@@ -5,13 +5,16 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from hashlib import sha256
 from pathlib import Path
 from shutil import which
 from textwrap import fill
+from threading import Lock
 
 from fetch import cache_folder, newest_release
 from tried import MATRIX_TESTS, ROOT, Outcome, tried
@@ -21,6 +24,24 @@ NEEDED = ("filelock", "typing-extensions", "sympy", "networkx", "jinja2", "fsspe
           "pytest", "hypothesis", "mypy")  # fmt: skip
 """What torch, flopsight and its tests import; an interpreter beside ours gets these and no torch of its own."""
 OTHERS = ("3.12", "3.13", "3.14")
+WIDTH = 120
+"""Columns of the page."""
+DIFFERENCES = """\
+## What older releases do differently
+
+The number of tests differs because some need what a release does not have: FSDP2 on a CPU before 2.7, grouped products on
+a CPU and Muon before 2.9. Beyond that:
+
+- Before 2.8 torch does not say which hooks for saved tensors are on. flopsight notes them from its own first call on, by
+  wrapping the two functions of torch that push and pop hooks. Hooks that were on before (`with save_on_cpu():` around the
+  first call) are not called while a model is counted, and the activation bytes are those without them.
+- Before 2.8 `torch.export` cannot run inside `flopsight.recording`: it refuses to trace while compiled code is held back.
+- Before 2.12 `scan`, and before 2.8 `map`, run their function more often than there are steps, to learn shapes. What runs
+  is counted.
+- In 2.9 torch's pipelines abort over gloo, with or without flopsight.
+- Python 3.12 limits how deep calls nest through C, and no program can raise that limit: a model that nests to within 30
+  levels of it (about 200 modules in one another) may not be counted there.
+"""
 
 
 def releases() -> tuple[str, ...]:
@@ -65,41 +86,53 @@ def interpreters() -> list[str]:
 
 
 def kept_results(tests: tuple[str, ...]) -> tuple[Path, dict[str, dict]]:
-    """Results of the same sources and tests, so that an interrupted matrix goes on where it stopped."""
-    files = sorted(
-        file for part in ("src", "tests") for file in (ROOT / part).rglob("*.py") if "lanes" not in file.parts
-    )
-    texts = [f"{file.relative_to(ROOT)}\n{file.read_text()}" for file in files]
-    key = sha256("\n".join([*texts, *tests]).encode()).hexdigest()[:12]
-    path = cache_folder() / f"results-{key}.json"
+    """Good results of the same sources and tests, so that a matrix goes on where it stopped; what failed runs again."""
+    digest = sha256("\n".join(tests).encode())
+    for part in ("src", "tests"):
+        for file in sorted((ROOT / part).rglob("*")):
+            if file.is_file() and not {"lanes", "__pycache__"} & set(file.parts):
+                digest.update(f"{file.relative_to(ROOT)}\n".encode() + file.read_bytes())
+    path = cache_folder() / f"results-{digest.hexdigest()[:12]}.json"
     return path, json.loads(path.read_text()) if path.exists() else {}
+
+
+def outcomes_of(rows: list[tuple[str, str]], tests: tuple[str, ...], jobs: int) -> list[Outcome]:
+    """Run rows of release and interpreter, several at once; each good result is kept as soon as it is there."""
+    path, kept = kept_results(tests)
+    lock = Lock()
+
+    def run(row: tuple[str, str]) -> Outcome:
+        key = " ".join(row)
+        if key in kept:
+            outcome = Outcome(**{**kept[key], "failed": ()})
+        else:
+            outcome = tried(row[0], tests, row[1])
+        with lock:
+            print(told(outcome), flush=True)
+            if outcome.fine:
+                kept[key] = asdict(outcome)
+                path.write_text(json.dumps(kept))
+        return outcome
+
+    with ThreadPoolExecutor(jobs) as pool:
+        return list(pool.map(run, rows))
 
 
 def main() -> int:
     """Try every release and write the page; 1 where a listed release fails."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("releases", nargs="*", help="these instead of all")
+    parser.add_argument("releases", nargs="*", help="these instead of all, and no page")
     parser.add_argument("--tests", nargs="*", default=MATRIX_TESTS, help="folders of tests instead of the usual ones")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="rows at a time; by default one a core")
     asked = parser.parse_args()
     cache_folder().mkdir(parents=True, exist_ok=True)
-    tests = tuple(asked.tests)
-    path, results = kept_results(tests)
-    listed = releases()
-    wanted = [(release, sys.executable) for release in asked.releases or listed]
+    tests, listed = tuple(asked.tests), releases()
+    rows = [(release, sys.executable) for release in asked.releases or listed]
     newer = newer_release(listed)
     if not asked.releases:
-        wanted += [(release, python) for python in interpreters() for release in dict.fromkeys((listed[0], listed[-1]))]
-        wanted += [(newer, sys.executable)] if newer else []
-    outcomes = []
-    for release, python in wanted:
-        key = f"{release} {python}"
-        if key not in results:
-            print(f"torch {release} ...", flush=True)
-            results[key] = asdict(tried(release, tests, python))
-            path.write_text(json.dumps(results))
-        outcome = Outcome(**{**results[key], "failed": tuple(results[key]["failed"])})
-        print(told(outcome), flush=True)
-        outcomes.append(outcome)
+        rows += [(release, python) for python in interpreters() for release in dict.fromkeys((listed[0], listed[-1]))]
+        rows += [(newer, sys.executable)] if newer else []
+    outcomes = outcomes_of(rows, tests, asked.jobs)
     if not asked.releases:
         PAGE.write_text(page(outcomes, newer, listed, tests))
     return int(any(not outcome.fine for outcome in outcomes if outcome.release != newer))
@@ -130,46 +163,70 @@ def result(outcome: Outcome) -> str:
     return f"{counts}, {len(outcome.failed)} fail" if outcome.failed else counts
 
 
+def passing(outcomes: list[Outcome], listed: tuple[str, ...]) -> str:
+    """Which releases pass on which Python, as a sentence."""
+    good: dict[str, list[str]] = {}
+    for outcome in outcomes:
+        if outcome.fine and outcome.release in listed:
+            good.setdefault(outcome.python, []).append(outcome.release)
+    pythons: dict[str, list[str]] = {}
+    for python, some in good.items():
+        pythons.setdefault(span(some, listed), []).append(python)
+    parts = [f"on torch {some} with Python {enumerated(versions)}" for some, versions in pythons.items()]
+    return f"Every test passes {', and '.join(parts)}." if parts else "No release passes every test."
+
+
+def span(some: list[str], listed: tuple[str, ...]) -> str:
+    """Releases without their last number: `2.6 to 2.15` where none between them is missing, else each of them."""
+    short = [".".join(release.split(".")[:2]) for release in some]
+    first = listed.index(some[0])
+    unbroken = len(some) > 2 and tuple(some) == listed[first : first + len(some)]
+    return f"{short[0]} to {short[-1]}" if unbroken else enumerated(short)
+
+
+def enumerated(names: list[str]) -> str:
+    """`a`, `a and b`, `a, b and c`."""
+    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+
+
 def page(outcomes: list[Outcome], newer: str | None, listed: tuple[str, ...], tests: tuple[str, ...]) -> str:
     """docs/torch-versions.md."""
-    low, high = (".".join(release.split(".")[:2]) for release in (listed[0], listed[-1]))
-    pythons = sorted({outcome.python for outcome in outcomes}, key=number)
     rows = "\n".join(
         f"| {o.release}{' (newer than the list)' if o.release == newer else ''} | {o.python} | {result(o)} | {o.doctor} |"
         for o in outcomes
     )
-    folders = fill(f"The tests of this table: {', '.join(f'`tests/{name}`' for name in tests)}.", 120)
+    opening = (
+        f"{passing(outcomes, listed)} An older torch is refused in one sentence. A newer one is unproven and not refused: "
+        f"`flopsight doctor` says in seconds what works with it."
+    )
+    folders = f"The tests of this table: {', '.join(f'`tests/{name}`' for name in tests)}."
     return f"""# Torch versions
 
-Tested on torch {low} to {high} and Python {" to ".join(dict.fromkeys((pythons[0], pythons[-1])))}. An older torch is refused in one sentence.
-A newer one is unproven and not refused: `flopsight doctor` says in seconds what works with it.
+{fill(opening, WIDTH)}
 
 | torch | Python | tests | doctor |
 | --- | --- | --- | --- |
 {rows}
 
-## What older releases do differently
+flopsight {flopsight_version()}. {fill(folders, WIDTH)}
 
-The number of tests differs because some need what a release does not have: FSDP2 on a CPU before 2.7, grouped products on
-a CPU and Muon before 2.9. Beyond that:
-
-- Before 2.8 torch does not say which hooks for saved tensors are on. flopsight notes them from its own first call on, by
-  wrapping the two functions of torch that push and pop hooks. Hooks that were on before (`with save_on_cpu():` around the
-  first call) are not called while a model is counted, and the activation bytes are those without them.
-- Before 2.8 `torch.export` cannot run inside `flopsight.recording`: it refuses to trace while compiled code is held back.
-- Before 2.12 `scan`, and before 2.8 `map`, run their function more often than there are steps, to learn shapes. What runs
-  is counted.
-
+{DIFFERENCES}
 ## How the table is made
 
 `make torch-matrix` writes this page: every release that `src/flopsight/capture/hooks/release.py` lists, and the oldest and
 the newest again on every other Python that is installed. Each release comes from its own wheel and runs on the CPU; on a
 machine without CUDA, stub libraries stand for CUDA's. Releases are kept in `~/.cache/flopsight/torch`, or where
-`FLOPSIGHT_TORCH_CACHE` says. A matrix that was interrupted goes on where it stopped. A release newer than the list is
-found, run and reported, and fails nothing. `make lane-releases` runs fewer tests on the oldest and the newest.
-
-{folders}
+`FLOPSIGHT_TORCH_CACHE` says, each with the output of its tests (`tests.log`). As many rows run at once as there are cores. A
+matrix that was interrupted goes on where it stopped. A release newer than the list is found, run and reported, and fails
+nothing. `make lane-releases` runs fewer tests on the oldest and the newest.
 """
+
+
+def flopsight_version() -> str:
+    """The version of the sources, read as text: importing them would import torch."""
+    found = re.search(r'__version__ = "(.*)"', (ROOT / "src/flopsight/__init__.py").read_text())
+    assert found is not None
+    return found[1]
 
 
 if __name__ == "__main__":

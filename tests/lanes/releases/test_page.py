@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import matrix
 import pytest
-from matrix import number, page, releases, result
+from matrix import number, page, passing, releases, result
 from tried import Outcome
 
 GOOD = Outcome("2.15.0", "3.11", 1400, (), 2, "", "fine", 90)
@@ -23,9 +23,43 @@ def test_a_run_is_fine_only_if_all_pass_nothing_crashes_and_the_doctor_agrees():
 def test_the_page_has_a_row_for_each_run_and_marks_a_newer_release():
     text = page([GOOD, BAD], "2.16.0", ("2.9.1", "2.15.0"), ("formulas",))
 
-    assert "Tested on torch 2.9 to 2.15 and Python 3.11." in text
+    assert "Every test passes on torch 2.15 with Python 3.11." in text
     assert "| 2.15.0 | 3.11 | 1,400 pass | fine |" in text
     assert "| 2.16.0 (newer than the list) | 3.11 | 1,398 pass, 2 fail | marks |" in text
+
+
+def test_the_page_says_which_releases_pass_on_which_python():
+    listed = ("2.8.0", "2.9.1", "2.10.0", "2.15.0")
+    every = [replace(GOOD, release=release) for release in listed]
+    others = [
+        replace(GOOD, release=release, python=python) for python in ("3.12", "3.13") for release in ("2.8.0", "2.15.0")
+    ]
+
+    assert passing([*every, *others], listed) == (
+        "Every test passes on torch 2.8 to 2.15 with Python 3.11, and on torch 2.8 and 2.15 with Python 3.12 and 3.13."
+    )
+    assert (
+        passing([every[0], CRASHED, *every[2:]], listed)
+        == "Every test passes on torch 2.8, 2.10 and 2.15 with Python 3.11."
+    )
+    assert passing([CRASHED], listed) == "No release passes every test."
+
+
+def test_good_rows_are_kept_and_failed_ones_run_again(monkeypatch, tmp_path):
+    monkeypatch.setenv("FLOPSIGHT_TORCH_CACHE", str(tmp_path))
+    ran = []
+
+    def tried(release, *_):
+        ran.append(release)
+        return replace(GOOD if release == "2.15.0" else BAD, release=release)
+
+    monkeypatch.setattr(matrix, "tried", tried)
+    rows = [("2.15.0", "python"), ("2.9.1", "python")]
+
+    first, second = (matrix.outcomes_of(rows, ("formulas",), 2) for _ in range(2))
+
+    assert first == second
+    assert sorted(ran) == ["2.15.0", "2.9.1", "2.9.1"]
 
 
 def test_releases_compare_as_numbers():

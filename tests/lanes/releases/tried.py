@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from fetch import environment, fetched
+from fetch import environment, fetched, python_version
 
 ROOT = Path(__file__).resolve().parents[3]
 MATRIX_TESTS = (
@@ -55,36 +55,30 @@ class Outcome:
 def tried(
     release: str, tests: tuple[str, ...] = MATRIX_TESTS, python: str = sys.executable, limit: int = 1800
 ) -> Outcome:
-    """Run the tests and the doctor on a release."""
-    variables = environment(fetched(release, python), ROOT / "src")
+    """Run the tests and the doctor on a release; temporary files stand apart, so that several may run at once."""
+    home = fetched(release, python)
     began = time.monotonic()
     with TemporaryDirectory() as folder:
+        variables = environment(home, ROOT / "src") | {"TMPDIR": folder, "HYPOTHESIS_STORAGE_DIRECTORY": folder}
         report = Path(folder) / "report.xml"
         command = [python, "-X", "faulthandler", "-m", "pytest", "-p", "no:cacheprovider", "--tb=short",
                    f"--junitxml={report}", *(f"tests/{name}" for name in tests)]  # fmt: skip
+        log = home / "tests.log"
         try:
-            done = subprocess.run(command, cwd=ROOT, env=variables, capture_output=True, text=True, timeout=limit)
-            code, told = done.returncode, done.stdout + done.stderr
-        except subprocess.TimeoutExpired as late:
-            code, told = 0, f"{late}"
+            with log.open("w") as out:
+                code = subprocess.run(
+                    command, cwd=ROOT, env=variables, stdout=out, stderr=out, timeout=limit
+                ).returncode
+        except subprocess.TimeoutExpired:
+            code = 0
         text = report.read_text() if report.exists() else ""
+        doctor = asked_doctor(python, variables)
     passed, failed, skipped = read_report(text)
     if not text and code >= 0:
-        failed = (f"the tests did not end: {told.strip()[-300:]}",)
+        failed = (f"the tests did not end, see {log}",)
     crash = f"signal {-code}" if code < 0 else ""
-    version = subprocess.run(
-        [python, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"], capture_output=True, text=True
-    )
-    return Outcome(
-        release,
-        version.stdout.strip(),
-        passed,
-        failed,
-        skipped,
-        crash,
-        asked_doctor(python, variables),
-        round(time.monotonic() - began),
-    )
+    seconds = round(time.monotonic() - began)
+    return Outcome(release, python_version(python), passed, failed, skipped, crash, doctor, seconds)
 
 
 def read_report(text: str) -> tuple[int, tuple[str, ...], int]:
