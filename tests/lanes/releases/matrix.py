@@ -173,7 +173,11 @@ def passing(outcomes: list[Outcome], listed: tuple[str, ...]) -> str:
     for python, some in good.items():
         pythons.setdefault(span(some, listed), []).append(python)
     parts = [f"on torch {some} with Python {enumerated(versions)}" for some, versions in pythons.items()]
-    return f"Every test passes {', and '.join(parts)}." if parts else "No release passes every test."
+    return (
+        f"Every test of the table below passes {', and '.join(parts)}."
+        if parts
+        else "No release passes every test of the table below."
+    )
 
 
 def span(some: list[str], listed: tuple[str, ...]) -> str:

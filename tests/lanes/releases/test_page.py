@@ -23,7 +23,7 @@ def test_a_run_is_fine_only_if_all_pass_nothing_crashes_and_the_doctor_agrees():
 def test_the_page_has_a_row_for_each_run_and_marks_a_newer_release():
     text = page([GOOD, BAD], "2.16.0", ("2.9.1", "2.15.0"), ("formulas",))
 
-    assert "Every test passes on torch 2.15 with Python 3.11." in text
+    assert "Every test of the table below passes on torch 2.15 with Python 3.11." in text
     assert "| 2.15.0 | 3.11 | 1,400 pass | fine |" in text
     assert "| 2.16.0 (newer than the list) | 3.11 | 1,398 pass, 2 fail | marks |" in text
 
@@ -36,13 +36,13 @@ def test_the_page_says_which_releases_pass_on_which_python():
     ]
 
     assert passing([*every, *others], listed) == (
-        "Every test passes on torch 2.8 to 2.15 with Python 3.11, and on torch 2.8 and 2.15 with Python 3.12 and 3.13."
+        "Every test of the table below passes on torch 2.8 to 2.15 with Python 3.11, and on torch 2.8 and 2.15 with Python 3.12 and 3.13."
     )
     assert (
         passing([every[0], CRASHED, *every[2:]], listed)
-        == "Every test passes on torch 2.8, 2.10 and 2.15 with Python 3.11."
+        == "Every test of the table below passes on torch 2.8, 2.10 and 2.15 with Python 3.11."
     )
-    assert passing([CRASHED], listed) == "No release passes every test."
+    assert passing([CRASHED], listed) == "No release passes every test of the table below."
 
 
 def test_good_rows_are_kept_and_failed_ones_run_again(monkeypatch, tmp_path):
