@@ -6,7 +6,8 @@ than it does in its loop.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 import torch
@@ -16,10 +17,11 @@ from ..capture.count.tape import Tape
 from ..capture.hooks import internals
 from ..capture.model.restore import AttributeContents
 from ..capture.model.run import Run
-from ..capture.twin.known_values import forget, remember
+from ..capture.twin.known_values import forget, remember, was_written
 from ..capture.twin.meta_copy import FEW, NoTwinError, make_twin, on_meta, refusal
 from ..counting import Recording, apart, count_on_twin, kept
 from ..run_profile import Options
+from .sharing_copy import sharing_copy
 
 
 class CallAtEntry:
@@ -30,7 +32,9 @@ class CallAtEntry:
         why = refusal(run.model)
         if why is not None:
             raise NoTwinError(why)
-        self._run = run
+        self.run = run
+        self._parameters: list[torch.Tensor] = []
+        """The memory of the parameters of the twin that was counted."""
         modules = list(run.model.named_modules())
         with internals.without_modes(), torch.no_grad():
             self._inputs = on_meta((run.args, dict(run.kwargs or {})))
@@ -43,24 +47,32 @@ class CallAtEntry:
 
     def count_on_twin(self) -> Tape:
         """Count the call on a meta twin of the model as it was at entry; raises NoTwinError where that cannot be."""
-        return count_on_twin(self._run, make=self._twin).recording.tape
+        counted = count_on_twin(self.run, make=self._twin)
+        self._parameters = counted.parameters
+        return counted.recording.tape
+
+    def copy(self) -> nn.Module | None:
+        """A copy that may make the call again; None where there can be none, or the call writes into parameters."""
+        if any(map(was_written, self._parameters)):
+            return None
+        try:
+            with self._attributes_at_entry():
+                return sharing_copy(self.run.model, (self.run.args, self.run.kwargs))
+        except Exception:  # a model that cannot be copied
+            return None
 
     def count_again(self) -> Tape:
         """Count the call by making it once more, from the state at entry; what that changes is put back."""
-        recording = Recording(self._run.model, Options(run=self._run))
-        with apart(), kept(self._run):
+        recording = Recording(self.run.model, Options(run=self.run))
+        with apart(), kept(self.run):
             self._attributes.put_back()
             with recording:
-                self._run.forward()
+                self.run.forward()
         return recording.tape
 
     def _twin(self, run: Run) -> Run:
-        after = AttributeContents(vars(module) for module in run.model.modules())
-        self._attributes.put_back()
-        try:
+        with self._attributes_at_entry():
             model, _ = make_twin(run.model)
-        finally:
-            after.put_back()
         for path, name, tensor, version, values in self._held:
             if internals.version(tensor) != version:  # the call wrote into it: the twin may know only what it held
                 twin = getattr(model.get_submodule(path), name)
@@ -69,6 +81,16 @@ class CallAtEntry:
                     remember(twin, values)
         args, kwargs = self._inputs
         return replace(run, model=model, args=args, kwargs=kwargs)
+
+    @contextmanager
+    def _attributes_at_entry(self) -> Iterator[None]:
+        """The model's attributes as they were before the call."""
+        after = AttributeContents(vars(module) for module in self.run.model.modules())
+        self._attributes.put_back()
+        try:
+            yield
+        finally:
+            after.put_back()
 
 
 def _held_tensors(modules: Iterable[tuple[str, nn.Module]]) -> list[tuple[str, str, torch.Tensor]]:

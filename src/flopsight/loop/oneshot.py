@@ -1,13 +1,15 @@
 """The calls of a model between start and stop in the user's own loop: timed as they run, counted on a meta twin.
 
 A step cannot be repeated, and a counter would slow it. So the real call runs with light marks only, and a meta twin of
-the model as it was at entry is counted: after the call on a CPU, before it elsewhere, with that time left out. A model
-that cannot have a twin is counted while it runs, and its latency is marked as too high.
+the model as it was at entry is counted: after the call on a CPU, before it elsewhere, with that time left out. A short
+call on a CPU is also made by a copy, without marks. A model that cannot have a twin is counted while it runs, and its
+latency is marked as too high.
 """
 
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from typing import Any
 
@@ -31,7 +33,8 @@ from ..tree import Profile
 from .call_at_entry import CallAtEntry
 from .quiet import quiet
 from .rehearsal import Rehearsal
-from .seen_calls import SeenCalls
+from .repeats import plain_seconds
+from .seen_calls import SeenCalls, calls_by_module
 
 
 class OneShot:
@@ -152,15 +155,25 @@ class OneShot:
         return self._given.device.type in HOSTS and not self._given.compiled and not parallel
 
     def _run_then_count(self, seen: SeenCalls, entry: CallAtEntry, call: Call, given: Any, kwargs: Any) -> Any:
+        before = seen.seconds
         try:
             output = self._time(seen, call, given, kwargs)
         except BaseException:
             with pausing(), quiet():
                 _count_raised(seen, entry)
             raise
+        seconds = seen.seconds - before
         with pausing(), quiet():
-            _count(seen, entry)
+            calls = _count(seen, entry)
+            if calls is not None and seen.repeats(seconds):
+                self._make_again(seen, entry, seconds, calls)
         return output
+
+    def _make_again(self, seen: SeenCalls, entry: CallAtEntry, seconds: float, calls: Counter[str]) -> None:
+        with apart():
+            copy = entry.copy()
+            if copy is not None:
+                seen.made_again(seconds, plain_seconds(copy, entry.run, self._clock, calls))
 
     def _count_then_run(self, seen: SeenCalls, run: Run, call: Call, given: Any, kwargs: Any) -> Any:
         with pausing(), quiet():
@@ -224,19 +237,22 @@ def _at_entry(seen: SeenCalls, run: Run) -> CallAtEntry | None:
     return None
 
 
-def _count(seen: SeenCalls, entry: CallAtEntry) -> None:
-    """Count a call that has run: on a twin, else by making it again."""
+def _count(seen: SeenCalls, entry: CallAtEntry) -> Counter[str] | None:
+    """Count a call that has run: on a twin, with how often that called each module; else by making it again."""
     if not seen.why_again:
         try:
-            seen.take(entry.count_on_twin())
+            tape = entry.count_on_twin()
         except NoTwinError as problem:
             seen.why_again = str(problem)
         else:
-            return
+            calls = calls_by_module(tape)
+            seen.take(tape)
+            return calls
     try:
         seen.take(entry.count_again())
     except Exception as problem:
         seen.take(_not_counted(f"It has no meta twin ({seen.why_again}), and a second call raised {problem!r}"))
+    return None
 
 
 def _count_raised(seen: SeenCalls, entry: CallAtEntry) -> None:

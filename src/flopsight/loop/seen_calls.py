@@ -14,6 +14,11 @@ from ..caveats import Caveat, CountedLive, Note, NoTwin, OtherPath
 from ..run_profile import Ignored, Options, build_profile
 from ..tree import Profile, Stat, Timing
 
+SHORT = 0.05
+"""Seconds. A longer call is not made again."""
+ENOUGH = 0.25
+"""Seconds of calls that were made again, after which no further one is: they have shown what we cost."""
+
 
 @dataclass
 class SeenCalls:
@@ -35,6 +40,10 @@ class SeenCalls:
     """The exception that ended the profile."""
     cut_short: bool = False
     """True if the count, too, ended where the exception was raised."""
+    repeated: float = 0.0
+    """Seconds of the calls that were made again."""
+    plain: float = 0.0
+    """What these calls took without marks."""
 
     def take(self, tape: Tape) -> None:
         """Add the counts of a call."""
@@ -43,19 +52,42 @@ class SeenCalls:
         else:
             self.tape.add(tape)
 
+    def repeats(self, seconds: float) -> bool:
+        """Whether a call is to be made again, to see what it takes without us."""
+        return seconds < SHORT and self.plain < ENOUGH
+
+    def made_again(self, seconds: float, plain: float | None) -> None:
+        """Note a call that was made again, unless that came to nothing."""
+        if plain:
+            self.repeated += seconds
+            self.plain += plain
+
+    @property
+    def distortion(self) -> float | None:
+        """What calls took over what they take without us; None where none was made again."""
+        return max(1.0, self.repeated / self.plain) if self.plain else None
+
     def profile(self, ignored: Ignored | None) -> Profile:
         """The profile of all calls; costs and times are sums."""
         assert self.tape is not None
         # in the model's own rows: a twin has whole parameters where the model has shards
         result = build_profile(self.tape, self.timer.sites, Options(run=self.first, ignored=ignored))
+        latency = self.seconds / (self.distortion or 1.0)
         return replace(
             result,
-            root=with_times(result.root, {"": self.seconds} if self.whole else self.timer.sums()),
-            timing=Timing(forward=Stat((self.seconds,))),
+            root=with_times(result.root, {"": latency} if self.whole else self._rows(latency)),
+            timing=Timing(forward=Stat((latency,)), distortion=self.distortion),
             batch_size=each_model(self.calls, "samples"),
             tokens=each_model(self.calls, "tokens"),
             caveats=(*result.caveats, *self._doubts(self.tape)),
         )
+
+    def _rows(self, latency: float) -> dict[str, float]:
+        """Seconds by module, scaled so that they add up to the latency shown."""
+        rows = self.timer.sums()
+        root_alone = all(not call.site.path for call in self.calls)
+        measured = rows.get("", 0.0) if root_alone else self.seconds
+        return {path: seconds * latency / measured for path, seconds in rows.items()} if measured else rows
 
     def _doubts(self, tape: Tape) -> list[Caveat]:
         doubts: list[Caveat] = [*self.whole]
@@ -78,6 +110,11 @@ class SeenCalls:
         if self.whole or tape.direct_forwards or tape.elsewhere:
             return []
         timed = self.timer.entered()
-        counted = Counter({call.module: call.calls for call in tape.module_calls()})
+        counted = calls_by_module(tape)
         differ = sorted(path for path in timed.keys() | counted.keys() if timed[path] != counted[path])
         return [OtherPath(differ[0], timed[differ[0]], counted[differ[0]], len(differ))] if differ else []
+
+
+def calls_by_module(tape: Tape) -> Counter[str]:
+    """How often each module was called in a counted run."""
+    return Counter({call.module: call.calls for call in tape.module_calls()})
