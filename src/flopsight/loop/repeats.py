@@ -36,7 +36,7 @@ def plain_seconds(copy: nn.Module, run: Run, clock: Clock, calls: Counter[str]) 
             if timer.entered() != calls:
                 return None
             with unpatched_if_alone():
-                return median([_seconds(module, *one, clock) for one in given][WARM:])
+                return median([_seconds(module, args, kwargs, clock) for args, kwargs in given][WARM:])
     except Exception:
         return None
 
