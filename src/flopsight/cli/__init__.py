@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from ..targets.packages import claim_process
+
 BAD_INPUT, OUR_FAULT, INTERRUPTED = 2, 4, 130
 
 
@@ -18,6 +20,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     0 fine, 1 a check failed, 2 bad input or output, 3 the user's code raised, 4 a fault of our own.
     """
     words = list(sys.argv[1:] if argv is None else argv)
+    if argv is None:
+        claim_process()
     if words[:1] == ["run"]:  # the streams are the script's
         return _answer(words)
     _prepare_streams()

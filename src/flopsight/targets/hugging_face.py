@@ -13,7 +13,7 @@ from .blueprint import Blueprint
 from .changes import literal, typed
 from .early_checks import unknown_key
 from .model_inputs import default_call
-from .packages import library
+from .packages import transformers_for
 from .users import users_code
 
 NOT_OURS = ("quantization_config", "auto_map", "transformers_version", "_name_or_path")
@@ -22,10 +22,10 @@ NOT_OURS = ("quantization_config", "auto_map", "transformers_version", "_name_or
 
 def hugging_face_blueprint(address: Address, *, generates: bool = False) -> Blueprint:
     """A transformers model from the configuration that a target names, with its changes."""
-    transformers = library("transformers")
-    transformers.logging.set_verbosity_error()  # it remarks on token ids of configurations, which count for nothing here
     found = config_files.find_configuration(address.name, installed.model_types())
     config_files.check_configuration(address.name, found, installed.model_types())
+    transformers = transformers_for(found.values["model_type"])
+    transformers.logging.set_verbosity_error()  # it remarks on token ids of configurations, which count for nothing here
     config = configuration(transformers, address, found.values)
     kind = model_class(transformers, config, found.values, generates=generates)
 

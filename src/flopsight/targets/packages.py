@@ -7,6 +7,25 @@ from importlib import import_module
 from typing import Any
 
 from ..errors import InputError
+from . import installed
+
+BESIDE_TEXT = ("torchvision", "torchaudio", "librosa", "scipy", "sklearn")
+"""What transformers imports wherever it is installed, for images, sound and metrics: up to two seconds of CPU."""
+_process_is_ours = False
+
+
+def claim_process() -> None:
+    """Say that this process is the command line's own: no other code minds which libraries it can import."""
+    global _process_is_ours  # noqa: PLW0603
+    _process_is_ours = True
+
+
+def transformers_for(model_type: str) -> Any:
+    """transformers; in a process of ours without the libraries that a model of text does not use."""
+    if _process_is_ours and installed.is_text_model(model_type):
+        for name in BESIDE_TEXT:
+            sys.modules.setdefault(name, None)  # type: ignore[arg-type]  # Python's mark of a module that is missing
+    return library("transformers")
 
 
 def library(name: str) -> Any:
