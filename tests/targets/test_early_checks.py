@@ -13,6 +13,9 @@ class Net(nn.Module):
     def __init__(self, width: int, depth: int = 2):
         super().__init__()
 
+    def forward(self, x, mask=None):
+        return x
+
 def model():
     return Net(3)
 """
@@ -74,6 +77,13 @@ def ask(tmp_path):
         (("profile", "model.onnx"), "It is an ONNX graph; a model is its code, file.py:Class, or its configuration"),
         (("profile", "folder"), "flopsight: 'folder' names no model. Did you mean 'hf:folder'?"),
         (("profile", "zoo:resnet"), "Did you mean 'resnet18'?"),
+        (("profile", "net.py:Net:width=8"), "flopsight: net.py:Net:width=8 comes without inputs. Say them with -i: "),
+        (
+            ("profile", "net.py:Net:width=8", "-i", "x=1x8,msk=1x8"),
+            "flopsight: Net.forward(x, mask=None) has no argument 'msk'. Did you mean 'mask'?",
+        ),
+        (("profile", "package.mod:Net:width=8", "-i", "mask=1x8"), "missing a required argument: 'x'."),
+        (("sweep", "net.py:Net", "width=8,16", "-i", "1x8,1x8,1x8"), "too many positional arguments."),
         (("profile", "net.py:Net", "a.yaml"), "flopsight: 'a.yaml' is one word too many: a model is named by a single"),
     ],
 )

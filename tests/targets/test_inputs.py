@@ -4,9 +4,8 @@ import pytest
 import torch
 from torch import nn
 
-from flopsight import zoo
 from flopsight.errors import InputError
-from flopsight.targets.inputs import FlagSpec, TensorSpec, check_call, make_inputs, parse_dtype, parse_inputs
+from flopsight.targets.inputs import FlagSpec, TensorSpec, make_inputs, parse_dtype, parse_inputs
 
 
 class TakesTokens(nn.Module):
@@ -91,26 +90,3 @@ def test_a_bound_can_be_stated():
     (ids,), _ = make_inputs(parse_inputs(["64x64:int64:5"]), TakesTokens())
 
     assert ids.max() == 4
-
-
-def test_a_call_that_fits_is_not_complained_about():
-    with torch.device("meta"):
-        model, args, kwargs = zoo.build("bert-base")
-
-    check_call(model, args, kwargs)
-
-
-@pytest.mark.parametrize(
-    ("args", "kwargs", "said"),
-    [
-        ((), {}, "missing a required argument: 'input_ids'"),
-        ((1, 2, 3, 4), {}, "too many positional arguments"),
-        ((1,), {"mask": 2}, "has no argument 'mask'"),
-    ],
-)
-def test_a_call_that_does_not_fit_is_named_before_the_model_runs(args, kwargs, said):
-    with pytest.raises(InputError) as problem:
-        check_call(TakesTokens(), args, kwargs)
-
-    assert said in str(problem.value)
-    assert "TakesTokens.forward(input_ids, places=None, attention_mask=None)" in str(problem.value)

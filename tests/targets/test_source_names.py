@@ -14,7 +14,14 @@ try:
 except ImportError:
     numpy = None
 
+import torch
+from typing import Optional
+from enum import Enum
+
 class Config: ...
+
+class Mode(Enum):
+    FAST = 1
 
 class Net(nn.Module):
     def __init__(self, width: int, depth=2, *, bias: bool, **more): ...
@@ -26,8 +33,11 @@ class Bare(nn.Module): ...
 
 class FromElsewhere(Imported): ...
 
+class Plain(nn.Module):
+    def __init__(self, config: Config, mode: Mode, dtype: Optional[torch.dtype] = None): ...
+
 class Configured(nn.Module):
-    def __init__(self, config: Config): ...
+    def __init__(self, data: Data): ...
 
 @dataclass
 class Data:
@@ -46,7 +56,8 @@ def source(tmp_path):
 
 def test_a_file_binds_what_stands_at_its_top(source):
     assert source.names == {
-        "places", "other", "inner", "numpy", "Config", "Net", "Child", "Bare", "FromElsewhere", "Configured", "Data", "make",
+        "places", "other", "inner", "numpy", "torch", "Optional", "Enum", "Config", "Mode", "Net", "Child", "Bare", "FromElsewhere",
+        "Plain", "Configured", "Data", "make",
     }  # fmt: skip
 
 
@@ -63,9 +74,54 @@ def test_arguments_are_those_of_the_function_or_of_init(source):
     assert source.arguments("Net") == net
     assert source.arguments("Child") == net
     assert source.arguments("Bare") == Arguments((), (), takes_any=False)
+    assert source.arguments("Plain") == Arguments(("config", "mode", "dtype"), ("config", "mode"), takes_any=False)
     assert source.arguments("make") == Arguments(("a", "b"), ("a",), takes_any=False)
 
 
 @pytest.mark.parametrize("name", ["FromElsewhere", "Configured", "Data", "other", "absent"])
 def test_arguments_that_only_running_the_file_can_tell_are_not_guessed(source, name):
     assert source.arguments(name) is None
+
+
+FORWARDS = """
+class Net(nn.Module):
+    def forward(self, x, /, mask=None, *rest, scale=1 / 2, must, **more): ...
+
+class Child(Net):
+    def __init__(self): ...
+
+class Elsewhere(Imported): ...
+
+class Bound(nn.Module):
+    def __init__(self):
+        self.forward = self.run
+
+    def forward(self, x): ...
+
+class Wrapped(nn.Module):
+    @torch.no_grad()
+    def forward(self, x): ...
+
+class Caller(nn.Module):
+    def __call__(self, *args): ...
+
+    def forward(self, x): ...
+
+def make(): ...
+"""
+
+
+@pytest.fixture
+def forwards(tmp_path):
+    (tmp_path / "forwards.py").write_text(FORWARDS)
+    return SourceFile(tmp_path / "forwards.py")
+
+
+@pytest.mark.parametrize("name", ["Net", "Child"])
+def test_a_forward_is_read_as_the_file_writes_it(forwards, name):
+    assert str(forwards.forward(name)) == "(x, /, mask=None, *rest, scale=1 / 2, must, **more)"
+
+
+@pytest.mark.parametrize("name", ["Elsewhere", "Bound", "Wrapped", "Caller", "make", "absent"])
+def test_a_forward_that_only_running_the_file_can_tell_is_not_guessed(forwards, name):
+    assert forwards.forward(name) is None

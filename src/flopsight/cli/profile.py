@@ -12,7 +12,7 @@ import typer
 
 from ..errors import InputError
 from ..progress import COUNTING, Progress
-from ..targets.early_checks import check_device_name, check_optimizer_name, unknown_optimizer
+from ..targets.early_checks import check_device_name, check_inputs_of_class, check_optimizer_name, unknown_optimizer
 from ..targets.inputs import described, parse_dtype, parse_inputs
 from ..targets.loading import Target, find_target, load_target
 from ..targets.users import users_code
@@ -82,6 +82,7 @@ def profile(
     if cache not in ("dynamic", "static"):
         raise InputError(f"--cache is {cache!r}; it can be dynamic or static.")
     address = find_target(target)
+    check_inputs_of_class(address, specs)
     with Progress(asked=progress) as say:
         say(f"building {target}")
         loaded = load_target(

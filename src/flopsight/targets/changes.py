@@ -255,6 +255,8 @@ def _written(hint: Any) -> str:
 def _plain_name(kind: Any) -> str:
     if typing.get_origin(kind) is typing.Literal:
         return f"one of {', '.join(map(str, typing.get_args(kind)))}"
+    if isinstance(kind, type) and issubclass(kind, enum.Enum):
+        return f"one of {', '.join(member.name.lower() for member in kind)}"
     return (
         kind.__name__
         if isinstance(kind, type) and typing.get_origin(kind) is None

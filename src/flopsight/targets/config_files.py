@@ -130,7 +130,9 @@ def check_configuration(name: str, found: Configuration, model_types: dict[str, 
             f"returns the model, and profile file.py:function."
         )
     if kind is None:
-        raise InputError(f"{found.origin} is no configuration of a model: it has no model_type.")
+        raise InputError(
+            f"{found.origin} is no configuration of a model: it has no model_type. Name the {CONFIG} of a transformers model."
+        )
     raise InputError(
         f"{found.origin} has the model_type {kind!r}, which transformers here does not know.{did_you_mean(str(kind), model_types)}"
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from importlib.util import find_spec
 from pathlib import Path
@@ -11,8 +11,10 @@ from pathlib import Path
 from .. import zoo
 from ..errors import InputError, did_you_mean
 from . import config_files, installed
-from .address import HELP, Address, parse_address
+from .address import FILE, HELP, MODULE, Address, parse_address
+from .calls import check_inputs
 from .changes import check_names, check_required, typed
+from .inputs import Spec
 from .source_names import SourceFile
 from .users import users_code
 
@@ -32,6 +34,23 @@ def find_target(text: str, *, complete: bool = True) -> Address:
 def check_target(address: Address) -> None:
     """Refuse what the files of the user and of installed libraries show to be wrong."""
     CHECKS[address.kind](address)
+
+
+def check_inputs_of_class(address: Address, specs: Sequence[Spec]) -> None:
+    """Refuse inputs that the forward of a class in the user's file does not take, where the file says what it takes."""
+    path = _source_path(address)
+    if path is None or not path.is_file() or "." in address.name:
+        return
+    forward = SourceFile(path).forward(address.name)
+    if forward is not None:
+        check_inputs(address.text, address.name, forward, specs)
+
+
+def _source_path(address: Address) -> Path | None:
+    """The user's file, where a target is in one; that of a module may be somewhere else."""
+    if address.kind == FILE:
+        return Path(address.home)
+    return Path.cwd().joinpath(*address.home.split(".")).with_suffix(".py") if address.kind == MODULE else None
 
 
 def check_device_name(device: str) -> None:

@@ -167,23 +167,6 @@ def _safe_below(name: str, model: nn.Module) -> int:
     return max(tables) if name in TOKEN_NAMES else min(tables)
 
 
-def check_call(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Say which argument is missing or unknown before the model runs."""
-    signature = inspect.signature(model.forward)
-    takes = f"{type(model).__name__}.forward{_plain(signature)}"
-    parameters = signature.parameters
-    if not any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters.values()):
-        for name in kwargs:
-            if name not in parameters:
-                raise InputError(f"{takes} has no argument {name!r}.{did_you_mean(name, parameters)}")
-    try:
-        signature.bind(*args, **kwargs)
-    except TypeError as problem:
-        raise InputError(
-            f"{takes} cannot be called like this: {problem}. Say its inputs with -i, like {EXAMPLE}."
-        ) from None
-
-
 def described(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
     """What a model is called with, in words: `8x3x224x224, mask=8x128 int64`."""
     words = [_described(value) for value in args] + [f"{name}={_described(value)}" for name, value in kwargs.items()]
@@ -194,9 +177,3 @@ def _described(value: Any) -> str:
     if not hasattr(value, "shape") or not hasattr(value, "dtype"):
         return type(value).__name__ if value is not None and not isinstance(value, bool) else str(value)
     return f"{units.shape(value.shape)} {str(value.dtype).removeprefix('torch.')}"
-
-
-def _plain(signature: inspect.Signature) -> str:
-    """The parameters without their annotations."""
-    plain = [parameter.replace(annotation=inspect.Parameter.empty) for parameter in signature.parameters.values()]
-    return str(signature.replace(parameters=plain, return_annotation=inspect.Signature.empty))

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 from ..errors import InputError
 from .address import HELP, Address
 from .blueprint import Blueprint, Call, Sizes
+from .calls import check_call, needs_inputs, without_inputs
 from .early_checks import find_target
-from .inputs import EXAMPLE, Spec, batch_and_tokens, check_call, make_inputs
+from .inputs import Spec, batch_and_tokens, make_inputs
 from .room import build_within_memory
 from .users import users_code
 
@@ -120,9 +121,10 @@ def call_with(target: Target, brought: Call, blueprint: Blueprint, specs: Sequen
     else:
         call = brought if brought.args or brought.kwargs else made
         call = Call(moved(call.args, device, dtype), moved(call.kwargs, device, dtype), call.remark)
-    if not call.args and not call.kwargs and _needs_inputs(model):
-        raise InputError(f"{target.text} comes without inputs. Say them with -i: {EXAMPLE}.")
-    check_call(model, call.args, dict(call.kwargs))
+    forward = inspect.signature(model.forward)
+    if not call.args and not call.kwargs and needs_inputs(forward):
+        raise without_inputs(target.text)
+    check_call(type(model).__name__, forward, call.args, call.kwargs)
     return replace(target, args=call.args, kwargs=call.kwargs, remark=call.remark)
 
 
@@ -174,13 +176,3 @@ def _check_place(device: str | None, dtype: str | None) -> None:
         lacking = isinstance(problem, NotImplementedError | ImportError)  # torch then names every backend that it has
         said = "this torch is built without it" if lacking else str(problem).splitlines()[0]
         raise InputError(f"There is no device {device!r} here: {said.rstrip('.')}. See `flopsight device`.") from None
-
-
-def _needs_inputs(model: nn.Module) -> bool:
-    """Whether the forward has arguments that were not given; an optional first one is what the model works on."""
-    parameters = list(inspect.signature(model.forward).parameters.values())
-    named = [
-        parameter for parameter in parameters if parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
-    ]
-    required = [parameter for parameter in named if parameter.default is parameter.empty]
-    return bool(required) or bool(named and named[0].default is None)

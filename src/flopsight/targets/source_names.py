@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import inspect
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -14,6 +15,8 @@ DYNAMIC = ("globals", "setattr", "exec", "vars")
 """Functions with which a file can bind names that its text does not show."""
 
 
+NO_DATACLASSES = ("typing", "collections", "collections.abc", "enum", "pathlib", "torch", "torch.nn")
+"""Modules whose names in an annotation are certainly no dataclass."""
 PLAIN_TYPES = {"int": int, "float": float, "bool": bool, "str": str}
 
 
@@ -61,17 +64,77 @@ class SourceFile:
         if node is None or node.decorator_list:
             return None
         if isinstance(node, ast.FunctionDef):
-            return _arguments(node.args, skip=0)
+            return self._arguments(node.args, skip=0)
         if node.keywords:  # a metaclass may take the call over
             return None
         makers = [inner for inner in node.body if isinstance(inner, ast.FunctionDef) and inner.name == "__init__"]
         if any(isinstance(inner, ast.FunctionDef) and inner.name == "__new__" for inner in node.body):
             return None
         if makers:
-            return None if makers[0].decorator_list else _arguments(makers[0].args, skip=1)
+            return None if makers[0].decorator_list else self._arguments(makers[0].args, skip=1)
         if len(node.bases) != 1 or not isinstance(node.bases[0], ast.Name):
             return _bare_module(node)
         return self.arguments(node.bases[0].id)
+
+    def forward(self, name: str) -> inspect.Signature | None:
+        """What the forward of a class takes; None where only running the file can tell."""
+        node = self.definitions.get(name)
+        if not isinstance(node, ast.ClassDef) or node.decorator_list or node.keywords:
+            return None
+        methods = {inner.name: inner for inner in node.body if isinstance(inner, ast.FunctionDef)}
+        bound = [n.attr for n in ast.walk(node) if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Store)]
+        if "__call__" in methods or "__new__" in methods or "forward" in bound:
+            return None
+        if "forward" in methods:
+            return None if methods["forward"].decorator_list else _signature(methods["forward"].args)
+        base = node.bases[0] if len(node.bases) == 1 else None
+        return self.forward(base.id) if isinstance(base, ast.Name) else None
+
+    def _arguments(self, given: ast.arguments, skip: int) -> Arguments | None:
+        hints = {a.arg: a.annotation for a in [*given.posonlyargs, *given.args, *given.kwonlyargs] if a.annotation}
+        if any(self._may_be_dataclass(hint) for hint in hints.values()):
+            return None  # its fields can be changed too
+        positional = [argument.arg for argument in [*given.posonlyargs, *given.args]]
+        without_default = positional[: len(positional) - len(given.defaults)]
+        keyword_only = [argument.arg for argument in given.kwonlyargs]
+        needed = [
+            argument.arg
+            for argument, default in zip(given.kwonlyargs, given.kw_defaults, strict=True)
+            if default is None
+        ]
+        return Arguments(
+            (*positional[skip:], *keyword_only),
+            (*without_default[skip:], *needed),
+            takes_any=given.kwarg is not None,
+            hints={
+                name: PLAIN_TYPES[hint.id]
+                for name, hint in hints.items()
+                if isinstance(hint, ast.Name) and hint.id in PLAIN_TYPES
+            },
+        )
+
+    def _may_be_dataclass(self, hint: ast.expr) -> bool:
+        named = {node.id for node in ast.walk(hint) if isinstance(node, ast.Name) and not hasattr(builtins, node.id)}
+        return not named <= self._plain_classes
+
+    @cached_property
+    def _plain_classes(self) -> set[str]:
+        """Names that are certainly no dataclass: classes of this file without decorator, and imports of known modules."""
+        found = {
+            name
+            for name, node in self.definitions.items()
+            if isinstance(node, ast.ClassDef) and not node.decorator_list and all(map(_is_enum, node.bases))
+        }
+        for node in _statements(self._tree):
+            if isinstance(node, ast.Import):
+                found.update(alias.asname or alias.name for alias in node.names if alias.name in NO_DATACLASSES)
+            elif isinstance(node, ast.ImportFrom) and node.module in NO_DATACLASSES:
+                found.update(alias.asname or alias.name for alias in node.names)
+        return found
+
+
+def _is_enum(base: ast.expr) -> bool:
+    return ast.unparse(base).endswith("Enum")
 
 
 def _bare_module(node: ast.ClassDef) -> Arguments | None:
@@ -81,30 +144,41 @@ def _bare_module(node: ast.ClassDef) -> Arguments | None:
     return None
 
 
-def _arguments(given: ast.arguments, skip: int) -> Arguments | None:
-    hints = {a.arg: a.annotation for a in [*given.posonlyargs, *given.args, *given.kwonlyargs] if a.annotation}
-    if any(_names_a_class(hint) for hint in hints.values()):
-        return None  # perhaps a dataclass, whose fields can be changed too
-    positional = [argument.arg for argument in [*given.posonlyargs, *given.args]]
-    without_default = positional[: len(positional) - len(given.defaults)]
-    keyword_only = [argument.arg for argument in given.kwonlyargs]
-    needed = [
-        argument.arg for argument, default in zip(given.kwonlyargs, given.kw_defaults, strict=True) if default is None
+class _Written:
+    """The default of an argument, as the file writes it."""
+
+    def __init__(self, default: ast.expr) -> None:
+        self._text = ast.unparse(default)
+
+    def __repr__(self) -> str:
+        """The text."""
+        return self._text
+
+
+def _signature(given: ast.arguments) -> inspect.Signature:
+    """A method's signature without `self`."""
+    kinds = inspect.Parameter
+    positional = [(a, kinds.POSITIONAL_ONLY) for a in given.posonlyargs] + [
+        (a, kinds.POSITIONAL_OR_KEYWORD) for a in given.args
     ]
-    return Arguments(
-        (*positional[skip:], *keyword_only),
-        (*without_default[skip:], *needed),
-        takes_any=given.kwarg is not None,
-        hints={
-            name: PLAIN_TYPES[hint.id]
-            for name, hint in hints.items()
-            if isinstance(hint, ast.Name) and hint.id in PLAIN_TYPES
-        },
-    )
+    defaults: list[ast.expr | None] = [*[None] * (len(positional) - len(given.defaults)), *given.defaults]
+    made = [_parameter(a.arg, kind, default) for (a, kind), default in zip(positional, defaults, strict=True)][1:]
+    if given.vararg:
+        made.append(kinds(given.vararg.arg, kinds.VAR_POSITIONAL))
+    made += [
+        _parameter(a.arg, kinds.KEYWORD_ONLY, default)
+        for a, default in zip(given.kwonlyargs, given.kw_defaults, strict=True)
+    ]
+    if given.kwarg:
+        made.append(kinds(given.kwarg.arg, kinds.VAR_KEYWORD))
+    return inspect.Signature(made)
 
 
-def _names_a_class(hint: ast.expr) -> bool:
-    return any(isinstance(node, ast.Name) and not hasattr(builtins, node.id) for node in ast.walk(hint))
+def _parameter(name: str, kind: Any, default: ast.expr | None) -> inspect.Parameter:
+    if default is None:
+        return inspect.Parameter(name, kind)
+    is_none = isinstance(default, ast.Constant) and default.value is None
+    return inspect.Parameter(name, kind, default=None if is_none else _Written(default))
 
 
 def _statements(tree: ast.AST) -> Iterator[ast.AST]:

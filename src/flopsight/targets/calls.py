@@ -1,0 +1,56 @@
+"""Whether a forward can be called with the inputs that were given, by its signature alone."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..errors import InputError, did_you_mean
+from .inputs import EXAMPLE, Spec
+
+
+def check_call(kind: str, forward: inspect.Signature, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+    """Say which argument of a class's forward is missing or unknown."""
+    takes = f"{kind}.forward{_plain(forward)}"
+    parameters = forward.parameters
+    if not any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters.values()):
+        for name in kwargs:
+            if name not in parameters:
+                raise InputError(f"{takes} has no argument {name!r}.{did_you_mean(name, parameters)}")
+    try:
+        forward.bind(*args, **kwargs)
+    except TypeError as problem:
+        raise InputError(
+            f"{takes} cannot be called like this: {problem}. Say its inputs with -i, like {EXAMPLE}."
+        ) from None
+
+
+def check_inputs(text: str, kind: str, forward: inspect.Signature, specs: Sequence[Spec]) -> None:
+    """Say what is wrong with the inputs of a target before any of them is made."""
+    if not specs and needs_inputs(forward):
+        raise without_inputs(text)
+    names = [spec.name for spec in specs if spec.name]
+    check_call(kind, forward, [spec for spec in specs if not spec.name], dict.fromkeys(names))
+
+
+def needs_inputs(forward: inspect.Signature) -> bool:
+    """Whether a forward has arguments that must be given; an optional first one is what the model works on."""
+    named = [
+        parameter
+        for parameter in forward.parameters.values()
+        if parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+    ]
+    required = [parameter for parameter in named if parameter.default is parameter.empty]
+    return bool(required) or bool(named and named[0].default is None)
+
+
+def without_inputs(text: str) -> InputError:
+    """What is said of a target for which no inputs were given."""
+    return InputError(f"{text} comes without inputs. Say them with -i: {EXAMPLE}.")
+
+
+def _plain(signature: inspect.Signature) -> str:
+    """The parameters without their annotations."""
+    plain = [parameter.replace(annotation=inspect.Parameter.empty) for parameter in signature.parameters.values()]
+    return str(signature.replace(parameters=plain, return_annotation=inspect.Signature.empty))
