@@ -19,6 +19,7 @@ from .capture.twin.meta_copy import on_meta
 from .counting import Recording, kept
 from .errors import InputError, whole_number
 from .run_profile import Options
+from .targets.positions import check_positions
 from .timings import Stat
 from .tree import Profile
 
@@ -107,6 +108,7 @@ def generation(
     if cache not in CACHES:
         raise InputError(f"cache must be {' or '.join(map(repr, CACHES))}, not {cache!r}.")
     check_generates(model)
+    check_positions(type(model).__name__, model, {"input_ids": input_ids}, new_tokens)
     loop = (_EncodedLoop if is_encoder_decoder(model) else _Loop)(model, input_ids, new_tokens, cache)
     run = Run(model, (), loop.inputs)
     with torch.no_grad(), kept(run):

@@ -29,8 +29,6 @@ from .targets.loading import Target, build_target, call_with, make_blueprint
 from .targets.users import TargetRaised, users_code
 from .tree import Profile
 
-"""Called with the points done, all points, and the seconds left."""
-
 
 @dataclass(frozen=True)
 class Point:
@@ -107,6 +105,8 @@ class Sweep:
         }
         if path.suffix not in writers:
             raise InputError(f"The suffix of {path} says no format of a sweep; it can be {', '.join(writers)}.")
+        if path.suffix == ".svg":
+            drawing.check_plot(self.axes)
         return write_text(path, writers[path.suffix]())
 
     def __repr__(self) -> str:
@@ -120,7 +120,7 @@ class Sweep:
         for axis in self.axes:
             growths = self.growth(axis)
             if growths:
-                parts.append(drawing.growth_table(axis, max(self._along(axis)[0]), growths))
+                parts.append(drawing.growth_table(axis, self._along(axis)[0], growths))
         return "\n\n".join(parts)
 
 

@@ -118,6 +118,14 @@ def test_the_growth_along_an_axis_is_that_of_the_arithmetic(here):
         s.growth("depth")
 
 
+def test_two_values_are_said_to_fix_only_a_straight_line():
+    def square(width):
+        return nn.Linear(width, width), torch.ones(1, width)
+
+    assert "a third of width shows what grows faster" in str(flopsight.sweep(square, {"width": [4, 8]}))
+    assert "a third of width" not in str(flopsight.sweep(square, {"width": [4, 8, 16]}))
+
+
 def test_progress_says_the_points_and_the_time_left(here):
     told = []
 
@@ -157,6 +165,7 @@ def test_the_command_prints_the_points_and_writes_files(here, capsys):
         (["swept.py:Net", "widht=1"], "swept.py:Net has no argument 'widht'. Did you mean 'width'?"),
         (["swept.py:Net", "width=1", "-i", "{side}x8"], "'{side}x8' names no axis of this sweep in its braces; there are width."),
         (["swept.py:Net", "width=1", "-o", "x.xls"], "it can be .csv, .md, .txt, .svg"),
+        (["swept.py:Net", "dtype=bf16,fp32", "-o", "x.svg"], "A plot needs an axis of numbers; dtype has none. Write .csv, .md or .txt."),
         (["swept.py:Net", "dtype=bf61"], "There is no dtype 'bf61'"),
     ],
 )  # fmt: skip

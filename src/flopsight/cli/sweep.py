@@ -10,6 +10,7 @@ import typer
 
 from ..errors import InputError
 from ..progress import Progress, by_points
+from ..render.sweep import check_plot
 from ..targets.axes import EXAMPLE, changed_address, parse_axes, sized_inputs
 from ..targets.early_checks import check_device_name, check_inputs_of_class, check_target, find_target
 from . import options
@@ -41,6 +42,8 @@ def sweep(
     for path in output or ():
         if path.suffix not in SUFFIXES:
             raise InputError(f"The suffix of -o {path} says no format of a sweep; it can be {', '.join(SUFFIXES)}.")
+        if path.suffix == ".svg":
+            check_plot(parsed)
     if meta and device:
         raise InputError("--meta runs on no device; leave out --device or --meta.")
     if device:

@@ -7,10 +7,13 @@ import io
 import math
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .. import units
-from ..analysis.growth import Growth
+from ..errors import InputError
+
+if TYPE_CHECKING:  # growths are fitted with numpy, and a mistake in a command is told without it
+    from ..analysis.growth import Growth
 
 Row = Mapping[str, Any]
 
@@ -52,16 +55,24 @@ def csv_table(rows: Sequence[Row], axes: Sequence[str]) -> str:
     return page.getvalue()
 
 
-def growth_table(axis: str, largest: float, growths: Mapping[str, Growth], most: int = 12) -> str:
-    """Which share of each module's FLOPs is constant, linear and quadratic along an axis."""
-    head = ["module", f"FLOPs at {axis}={_axis_value(largest)}", "constant", "linear", "quadratic", ""]
+def growth_table(axis: str, values: Sequence[float], growths: Mapping[str, Growth], most: int = 12) -> str:
+    """Which share of each module's FLOPs is constant, linear and quadratic along an axis with these values."""
+    head = ["module", f"FLOPs at {axis}={_axis_value(max(values))}", "constant", "linear", "quadratic", ""]
     lines = []
     for name, growth in list(growths.items())[:most]:
         shares = [_share(part, growth.total) for part in (growth.constant, growth.linear, growth.quadratic)]
         lines.append([name or "the root", units.si(growth.total), *shares, "" if growth.exact else "not a polynomial"])
     more = len(growths) - most
-    left_out = [f"{more} more modules are smaller than these."] if more > 0 else []
-    return "\n".join([*_columns([head, *lines], left={0, 5}), *left_out])
+    below = [f"{more} more modules are smaller than these."] if more > 0 else []
+    if len(set(values)) == 2 and any(growth.constant < 0 for growth in growths.values()):
+        below.append(f"Two values fix only a straight line; a third of {axis} shows what grows faster.")
+    return "\n".join([*_columns([head, *lines], left={0, 5}), *below])
+
+
+def check_plot(axes: Mapping[str, Sequence[Any]]) -> None:
+    """Refuse a plot of a sweep that varies no numbers."""
+    if not any(_is_number(value) for values in axes.values() for value in values):
+        raise InputError(f"A plot needs an axis of numbers; {', '.join(axes)} has none. Write .csv, .md or .txt.")
 
 
 def svg_plot(rows: Sequence[Row], axes: Sequence[str], figure: str = "flops") -> str:
@@ -74,7 +85,7 @@ def svg_plot(rows: Sequence[Row], axes: Sequence[str], figure: str = "flops") ->
             lines.setdefault(rest, []).append((float(row[axis]), float(row[figure])))
     points = [point for line in lines.values() for point in line]
     if not points:
-        raise ValueError("no point has a number to plot")
+        raise InputError(f"No point of this sweep has {FIGURES[figure][0]} to plot. Write .csv, .md or .txt.")
     across, up = (_scale([point[side] for point in points]) for side in (0, 1))
 
     def place(point: tuple[float, float]) -> tuple[float, float]:

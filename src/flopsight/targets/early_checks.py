@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
@@ -18,6 +19,8 @@ from .inputs import Spec
 from .source_names import SourceFile
 from .users import users_code
 
+SIZE = re.compile(r"(?:^|\.)(num|n)_|_(size|dim|heads|layers|experts|embeddings)$")
+"""Keys of configurations that say how many there are of something, or how large it is."""
 DEVICE_TYPES = ("cpu", "cuda", "mps", "xpu", "hpu", "mtia", "xla", "meta")
 
 
@@ -88,6 +91,8 @@ def _check_hugging_face(address: Address) -> None:
             raise unknown_key(kind, key, [*found.values, *installed.config_keys(kind)])
         if key in found.values and text.lower() not in ("none", "null"):
             typed(f"the configuration of {kind}", key, text, None, found.values[key])
+        if SIZE.search(key) and text.startswith("-"):
+            raise InputError(f"{key} of the configuration of {kind} is a size; {text} is below zero.")
 
 
 def unknown_key(kind: str, key: str, known: list[str]) -> InputError:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Mapping
 from typing import Any
 
-from ..errors import InputError
+from ..errors import InputError, did_you_mean
 from . import config_files, installed
 from .address import Address
 from .blueprint import Blueprint
@@ -18,6 +19,9 @@ from .users import users_code
 
 NOT_OURS = ("quantization_config", "auto_map", "transformers_version", "_name_or_path")
 """What a configuration file says beside the model: weights are not loaded, so they are not quantized either."""
+
+ACTIVATION = re.compile(r"(?:^|[._])(act|hidden_activation|activation_function)$")
+"""Keys whose value is the name of an activation."""
 
 
 def hugging_face_blueprint(address: Address, *, generates: bool = False) -> Blueprint:
@@ -44,6 +48,7 @@ def configuration(transformers: Any, address: Address, values: Mapping[str, Any]
         plain = transformers.AutoConfig.for_model(kind, **copy.deepcopy(given))
     for key, text in address.changes.items():
         _change(kind, given, plain, key, text)
+        _check_activation(key, text)
     if not address.changes:
         return plain
     try:
@@ -51,6 +56,14 @@ def configuration(transformers: Any, address: Address, values: Mapping[str, Any]
     except Exception as problem:
         reason = " ".join(str(problem.__cause__ or problem).split())
         raise InputError(f"{address.text} is refused by the configuration of {kind}: {reason}") from None
+
+
+def _check_activation(key: str, text: str) -> None:
+    """Refuse an activation that transformers does not have; building the model would end with a bare KeyError."""
+    from transformers.activations import ACT2FN
+
+    if ACTIVATION.search(key) and text not in ACT2FN:
+        raise InputError(f"transformers has no activation {text!r} for {key}.{did_you_mean(text, ACT2FN)}")
 
 
 def _change(kind: str, given: dict[str, Any], plain: Any, key: str, text: str) -> None:

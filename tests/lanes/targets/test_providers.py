@@ -94,6 +94,11 @@ def test_a_model_larger_than_memory_is_refused(monkeypatch):
         ("torchvision:resnet51", "torchvision has no model 'resnet51'. Did you mean"),
         ("timm:resnet5o", "timm has no model 'resnet5o'. Did you mean"),
         ("hf:llama:hidden_size=wide", "hidden_size of the configuration of llama is a whole number; 'wide' is not."),
+        (
+            "hf:llama:num_hidden_layers=-2",
+            "num_hidden_layers of the configuration of llama is a size; -2 is below zero.",
+        ),
+        ("hf:llama:hidden_act=slu", "transformers has no activation 'slu' for hidden_act. Did you mean"),
         ("hf:llama:hidden_size=33", "is refused by the configuration of llama"),
         ("hf:gemma3:text_config.layers=3", "'layers'"),
         ("timm:resnet50:num_clases=3", "timm:resnet50 has no argument 'num_clases'. Did you mean 'num_classes'?"),
