@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 from . import units
+from .capture.model.positions import check_positions
 from .capture.model.run import Run
 from .capture.model.tensors import tensors_in
 from .capture.time.clock import clock_for
@@ -19,7 +20,6 @@ from .capture.twin.meta_copy import on_meta
 from .counting import Recording, kept
 from .errors import InputError, whole_number
 from .run_profile import Options
-from .targets.positions import check_positions
 from .timings import Stat
 from .tree import Profile
 

@@ -1,8 +1,10 @@
 """What can be profiled here, and what the shell completes."""
 
 import os
+import re
 import subprocess
 import sys
+from contextlib import suppress
 
 import pytest
 
@@ -44,17 +46,51 @@ def test_targets_presets_formats_and_devices_are_completed(tmp_path, monkeypatch
     assert complete_device("cu") == ["cuda", "cuda:0", "cuda:1"]
 
 
-@pytest.mark.parametrize(
-    ("line", "word", "offered"), [("flopsight swe", 1, "sweep"), ("flopsight profile zoo:gp", 2, "zoo:gpt2")]
-)
-def test_bash_is_answered_without_torch(line, word, offered):
-    asked = {**os.environ, "_FLOPSIGHT_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(word)}
+ASKED = {
+    "flopsight swe": "sweep",
+    "flopsight profile zoo:gp": "zoo:gpt2",
+    "flopsight profile hf:llama-3.1-4": "hf:llama-3.1-405b",
+    "flopsight show p.json -f mark": "markdown",
+    "flopsight profile zoo:gpt2 --device xp": "xpu",
+    "flopsight profile zoo:gpt2 --on h200-s": "h200-sxm",
+}
+
+
+def protocol(shell, line):
+    """What the script that typer writes for a shell puts into the environment."""
+    if shell == "bash":
+        return {"COMP_WORDS": line, "COMP_CWORD": str(line.count(" "))}
+    return {"_TYPER_COMPLETE_ARGS": line, "_TYPER_COMPLETE_FISH_ACTION": "get-args"}
+
+
+def offers(shell, text):
+    """The words in an answer: bash and fish get one a line, fish with a description; zsh gets a call of _arguments."""
+    if shell == "zsh":
+        return [word.replace("\\\\:", ":") for word in re.findall(r'(?:\(\(|^)"(.*?)"', text, re.MULTILINE)]
+    return [line.partition("\t")[0] for line in text.splitlines()]
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+@pytest.mark.parametrize("line", ASKED)
+def test_every_shell_is_offered_commands_presets_formats_and_devices(shell, line, monkeypatch, capsys):
+    for name, value in {"_FLOPSIGHT_COMPLETE": f"complete_{shell}", **protocol(shell, line)}.items():
+        monkeypatch.setenv(name, value)
+
+    with suppress(SystemExit):
+        run([])
+
+    assert offers(shell, capsys.readouterr().out) == [ASKED[line]]
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_shell_is_answered_without_torch(shell):
+    asked = {**os.environ, "_FLOPSIGHT_COMPLETE": f"complete_{shell}", **protocol(shell, "flopsight profile zoo:gp")}
 
     done = subprocess.run(
         [sys.executable, "-X", "importtime", "-m", "flopsight"], env=asked, capture_output=True, text=True
     )
 
-    assert done.stdout.split() == [offered]
+    assert offers(shell, done.stdout) == ["zoo:gpt2"]
     assert "| torch\n" not in done.stderr
 
 

@@ -72,3 +72,10 @@ def complete_format(incomplete: str) -> list[str]:
 def complete_device(incomplete: str) -> list[str]:
     """Devices that torch may have."""
     return [name for name in DEVICES if name.startswith(incomplete)]
+
+
+def complete_hardware(incomplete: str) -> list[str]:
+    """Devices whose peaks are known."""
+    from ..hardware.peaks import devices
+
+    return [device.id for device in devices() if device.id.startswith(incomplete)]

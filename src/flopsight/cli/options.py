@@ -9,7 +9,7 @@ import typer
 
 from ..render.formats import PRINTED, SUFFIXES
 from ..targets.address import HELP
-from .completion import complete_device, complete_format, complete_target
+from .completion import complete_device, complete_format, complete_hardware, complete_target
 
 TargetText = Annotated[
     str, typer.Argument(metavar="TARGET", help=HELP, show_default=False, autocompletion=complete_target)
@@ -51,8 +51,10 @@ Sort = Annotated[
 Width = Annotated[int | None, typer.Option("--width", help="Characters in a line; the default is the terminal's.")]
 On = Annotated[
     str | None,
-    typer.Option("--on", metavar="DEVICE", help="Limits on a device that is not here: h100-sxm, a100-sxm4-80, mi300x."),
-]
+    typer.Option(
+        "--on", metavar="DEVICE", help="Limits on a device that is not here: h100-sxm, a100-sxm4-80, mi300x.", autocompletion=complete_hardware,
+    ),
+]  # fmt: skip
 Progress = Annotated[
     bool,
     typer.Option("--progress", help="Say on stderr what is being done, a line a phase, where that is no terminal."),

@@ -15,7 +15,6 @@ from .blueprint import Blueprint, Call, Sizes
 from .calls import check_call, needs_inputs, without_inputs
 from .early_checks import find_target
 from .inputs import Spec, batch_and_tokens, make_inputs
-from .positions import check_positions
 from .room import build_within_memory
 from .users import users_code
 
@@ -127,6 +126,8 @@ def call_with(target: Target, brought: Call, blueprint: Blueprint, specs: Sequen
         raise without_inputs(target.text)
     check_call(type(model).__name__, forward, call.args, call.kwargs)
     if blueprint.fills_in:
+        from ..capture.model.positions import check_positions
+
         check_positions(target.text, model, call.kwargs)
     return replace(target, args=call.args, kwargs=call.kwargs, remark=call.remark)
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ..errors import InputError
+from torch import nn
 
-if TYPE_CHECKING:
-    from torch import nn
+from ...errors import InputError
 
 LENGTHS = ("n_positions", "max_position_embeddings", "max_target_positions")
 """What configurations call the number of positions that a model has."""
@@ -38,8 +37,6 @@ def check_positions(text: str, model: nn.Module, inputs: Mapping[str, Any], new_
 
 def learned_positions(model: nn.Module, config: Any) -> tuple[str, int] | None:
     """The key of a configuration that says how many positions there are, and their number; None without such a table."""
-    from torch import nn
-
     tables = [
         module for name, module in model.named_modules() if _is_of_positions(name) and isinstance(module, nn.Embedding)
     ]
