@@ -31,7 +31,10 @@ BROUGHT = {
     """,
     (2, 13): "aten._foreach_mm",
     (2, 14): "aten.linalg_matrix_sqrth aten.linalg_polar aten.shallow_copy_data_",
-    (2, 15): "aten._scaled_addmm aten._philox_randint aten._cudnn_attention_forward_no_dropout_inplace",
+    (2, 15): """
+        aten._scaled_addmm aten._philox_randint aten._cudnn_attention_forward_no_dropout_inplace
+        fsdp.chunk_cat_mixed_dtype fsdp.record_grad_output_stream _c10d_functional.wait_tensors c10d.gather_into_tensor
+    """,
 }
 """Older releases have some of these with other arguments: flash attention's backward, fused RMS norm, FSDP's
 copies, variable-length attention in 2.10."""

@@ -50,6 +50,8 @@ def test_a_rank_hands_over_what_goes_in(made, moved):
         (handmade("fsdp.split_with_sizes_copy", all_gather_output=WHOLE, all_gather_input_split_sizes=(64, 64), dim=0),
          2 * 512),
         (handmade("fsdp.chunk_cat", tensors=(WHOLE, SHARD), dim=0, num_chunks=2), 2 * (512 + 128)),
+        (handmade("fsdp.chunk_cat_mixed_dtype", tensors=(WHOLE, SHARD), dim=0, num_chunks=2), 2 * (512 + 128)),
+        (handmade("fsdp.copy_", tensor=SHARD, data=SHARD), 2 * 128),
     ],
 )  # fmt: skip
 def test_shards_are_read_and_written_once_around_a_collective(made, moved):

@@ -46,6 +46,15 @@ def test_every_overload_named_is_one_of_torch():
             assert name in there, name
 
 
+def test_every_op_with_which_ranks_exchange_has_a_formula():
+    names = {
+        ".".join(name.split(".")[:2]) for name in all_ops() if name.startswith(("c10d.", "_c10d_functional", "fsdp."))
+    }
+
+    assert len(names) > 30
+    assert {name for name in names if not known(name)} == set()
+
+
 def answered(name):
     """Whether an op has a formula, a kind that says its cost, or parts of its own into which it falls."""
     op, _, overload = name.partition("::")[2].partition(".")

@@ -29,7 +29,7 @@ HANDED_OVER = ("input", "inputs", "input_list", "input_tensor", "input_tensors",
         """
         allreduce allreduce_coalesced allgather _allgather_base allgather_coalesced allgather_into_tensor_coalesced
         reduce reduce_scatter _reduce_scatter_base reduce_scatter_tensor_coalesced alltoall alltoall_base broadcast
-        gather scatter send
+        gather gather_into_tensor scatter send
         """,
     ),
 )
@@ -45,8 +45,9 @@ def _root(call: OpRecord) -> int:
 
 
 @free(
-    *named("_c10d_functional", "wait_tensor _wrap_tensor_autograd irecv"),
+    *named("_c10d_functional", "wait_tensor wait_tensors _wrap_tensor_autograd irecv"),
     *named("c10d", "recv recv_any_source barrier monitored_barrier check_for_nan"),
+    *named("fsdp", "record_grad_output_stream"),
 )
 def waited(_: OpRecord) -> Cost:
     """Nothing is handed over."""
@@ -60,7 +61,7 @@ def point_to_point(call: OpRecord) -> Cost:
     return Cost(bytes=sum(meta.nbytes for op, meta in pairs if "send" in op))
 
 
-@free(*named("fsdp", "all_gather_copy_in split_with_sizes_copy chunk_cat"))
+@free(*named("fsdp", "all_gather_copy_in split_with_sizes_copy chunk_cat chunk_cat_mixed_dtype copy"))
 def packed(call: OpRecord) -> Cost:
     """Shards are copied into one buffer, or out of it, around a collective: read once and written once."""
     shards = next(iter(call.args))
