@@ -48,17 +48,18 @@ def test_a_wrong_count_and_one_that_raises_are_failures_and_the_others_go_on(mon
         closed_forms,
         "CASES",
         {
-            "wrong": (lambda _: ((7, 1000), (8, 1000)), "a"),
-            "raises": (raises, "b"),
-            "right": (lambda _: ((1,), (1,)), "c"),
+            "wrong": (lambda _: ((7, 1000), (8, 1000)), "MACs, bytes", "a"),
+            "raises": (raises, "MACs", "b"),
+            "right": (lambda _: ((1,), (1,)), "MACs", "c"),
         },
     )
 
     found = list(closed_forms.closed_forms(CPU))
 
     assert [(check.name, check.fine) for check in found] == [("wrong", False), ("raises", False), ("right", True)]
-    assert found[0].found == "7, 1,000 instead of 8, 1,000"
+    assert found[0].found == "7 MACs, 1,000 bytes instead of 8, 1,000"
     assert "no such op" in found[1].found
+    assert found[2].found == "1 MACs"
 
 
 def test_a_facility_that_fails_is_named(monkeypatch):
@@ -103,7 +104,9 @@ def test_a_torch_that_cannot_be_imported_ends_the_examination_with_a_reason(monk
 
     assert (found.standing, found.torch, found.fine) == (standing, "none", False)
     assert said in found.checks[0].found
-    assert "saved profiles" in lines(found)[-1]
+    assert (
+        lines(found)[-1] == "Without a torch that works, flopsight opens saved profiles only: `show`, `diff`, `check`."
+    )
 
 
 @pytest.mark.parametrize("device", ["toaster", "meta"])

@@ -125,35 +125,35 @@ def meta(device: torch.device) -> tuple[Figures, Figures]:
     return (made.macs, made.backward.macs), (each, each)
 
 
-CASES: dict[str, tuple[Case, str]] = {
-    "matmul": (matmul, "every count"),
-    "batched matmul": (batched, "every count"),
-    "linear layer": (linear, "every count"),
-    "convolution": (convolution, "convolutions"),
-    "grouped convolution": (grouped_convolution, "convolutions"),
-    "attention": (attention, "attention on this device"),
-    "LSTM": (recurrent, "recurrent layers"),
-    "normalisation": (normalisation, "FLOPs of normalisations"),
-    "backward": (backward, "backward, by module"),
-    "recompute": (recomputed, "recompute under checkpointing"),
-    "optimizer": (optimizer, "the optimizer's FLOPs"),
-    "saved for backward": (saved, "activation bytes"),
-    "meta": (meta, "counts on meta, and counts in a training loop"),
+CASES: dict[str, tuple[Case, str, str]] = {
+    "matmul": (matmul, "MACs, FLOPs", "every count"),
+    "batched matmul": (batched, "MACs", "every count"),
+    "linear layer": (linear, "MACs, FLOPs, parameters", "every count"),
+    "convolution": (convolution, "MACs", "convolutions"),
+    "grouped convolution": (grouped_convolution, "MACs, MACs backward", "convolutions"),
+    "attention": (attention, "MACs", "attention on this device"),
+    "LSTM": (recurrent, "MACs", "recurrent layers"),
+    "normalisation": (normalisation, "MACs, FLOPs", "FLOPs of normalisations"),
+    "backward": (backward, "MACs of the first layer, of the second", "backward, by module"),
+    "recompute": (recomputed, "MACs again, MACs backward", "recompute under checkpointing"),
+    "optimizer": (optimizer, "FLOPs", "the optimizer's FLOPs"),
+    "saved for backward": (saved, "bytes", "activation bytes"),
+    "meta": (meta, "MACs, MACs backward", "counts on meta, and counts in a training loop"),
 }
-"""Each case, and the figures that it stands for."""
+"""Each case, what its figures are, and which figures of a profile it stands for."""
 
 
 def closed_forms(device: torch.device) -> Iterator[Checked]:
     """Count every case and compare it with the arithmetic."""
-    for name, (case, touches) in CASES.items():
+    for name, (case, units, touches) in CASES.items():
         try:
             got, wanted = case(device)
         except Exception as problem:
             yield Checked(GROUP, name, False, f"{type(problem).__name__}: {problem}", touches)
             continue
-        yield Checked(GROUP, name, got == wanted, _told(got, wanted), touches)
+        yield Checked(GROUP, name, got == wanted, _told(got, wanted, units.split(", ")), touches)
 
 
-def _told(got: Figures, wanted: Figures) -> str:
-    counted = ", ".join(f"{value:,}" for value in got)
+def _told(got: Figures, wanted: Figures, units: list[str]) -> str:
+    counted = ", ".join(f"{value:,} {unit}" for value, unit in zip(got, units, strict=True))
     return counted if got == wanted else f"{counted} instead of {', '.join(f'{value:,}' for value in wanted)}"

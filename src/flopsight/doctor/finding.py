@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+RUNS = ("tested", "unproven")
+"""Standings of a torch on which flopsight runs."""
+
 
 @dataclass(frozen=True)
 class Checked:
@@ -37,7 +40,7 @@ class Examination:
     @property
     def fine(self) -> bool:
         """Whether every check held on a torch that can be watched."""
-        return not self.failed and self.standing in ("tested", "unproven")
+        return not self.failed and self.standing in RUNS
 
     def as_json(self) -> dict[str, Any]:
         """The report as plain values."""

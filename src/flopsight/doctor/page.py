@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .finding import Examination
+from .finding import RUNS, Examination
 
 STANDINGS = {
     "tested": "this release is tested",
@@ -15,10 +15,11 @@ STANDINGS = {
 
 def lines(report: Examination) -> list[str]:
     """What was found, check by check, and a verdict."""
+    there = report.torch != "none"
     page = [
         f"flopsight {report.flopsight}, Python {report.python}",
-        f"torch {report.torch}: {STANDINGS[report.standing]}",
-        f"device {report.device}",
+        f"torch {report.torch}: {STANDINGS[report.standing]}" if there else f"torch: {STANDINGS[report.standing]}",
+        *([f"device {report.device}"] if report.standing in RUNS else []),
     ]
     group = ""
     for check in report.checks:
@@ -35,5 +36,7 @@ def verdict(report: Examination) -> str:
     """One sentence for all of it."""
     if report.fine:
         return "Everything works here."
+    if report.standing not in RUNS:
+        return "Without a torch that works, flopsight opens saved profiles only: `show`, `diff`, `check`."
     touched = ", ".join(dict.fromkeys(check.touches for check in report.failed))
     return f"{len(report.failed)} of {len(report.checks)} checks failed. Do not rely on: {touched}."
