@@ -185,3 +185,14 @@ def test_the_estimate_says_why_it_is_not_the_peak():
 
     assert note(stack()) == "as torchinfo estimates: input, params, pass; the peak is all that was alive at once"
     assert note(replace(stack(), peak_bytes=None)) == "as torchinfo estimates: input, params, pass"
+
+
+@pytest.mark.parametrize(
+    ("in_nodes", "busy", "said_so"),
+    [(1.5, None, "; 1.50 s in autograd nodes, the rest around them"), (1.99, None, ""), (1.5, 1.0, "")],
+)
+def test_a_backward_that_is_longer_than_its_row_names_both(in_nodes, busy, said_so):
+    timing = Timing(forward=Stat((1.0,)), backward=Stat((2.0,)), busy=busy)
+    root = replace(rooted(module("", "Net")), backward_latency=in_nodes)
+
+    assert notes(Profile(root, timing=timing))["Backward latency"] == said_so

@@ -10,6 +10,9 @@ from .explain import LEFT_OUT, passes, peaks, repeated
 from .tables import modules
 from .utilization import achieved, flops_per_token, mfu_causal
 
+NEARLY = 0.99
+"""Share of a whole from which its parts are taken for all of it."""
+
 
 @dataclass(frozen=True)
 class Fact:
@@ -108,14 +111,14 @@ def _memory(profile: Profile) -> list[Fact]:
 def _time(profile: Profile) -> list[Fact]:
     timing = profile.timing
     found = [
-        Fact(label, stat.median, "second", spread(stat))
-        for label, stat in (
-            ("Forward latency", timing.forward),
-            ("Backward latency", timing.backward),
-            ("Optimizer latency", timing.optimizer),
-            ("Step latency", timing.step),
-            ("Iteration latency", timing.iteration),
-            ("Waiting for data", timing.data_wait),
+        Fact(label, stat.median, "second", spread(stat) + more)
+        for label, stat, more in (
+            ("Forward latency", timing.forward, ""),
+            ("Backward latency", timing.backward, _around_nodes(profile)),
+            ("Optimizer latency", timing.optimizer, ""),
+            ("Step latency", timing.step, ""),
+            ("Iteration latency", timing.iteration, ""),
+            ("Waiting for data", timing.data_wait, ""),
         )
         if stat
     ]
@@ -131,6 +134,14 @@ def _time(profile: Profile) -> list[Fact]:
         found.append(Fact("Token throughput", profile.tokens_per_second, "tokens/s"))
     found += _speed(profile)
     return found
+
+
+def _around_nodes(profile: Profile) -> str:
+    """What of the backward the root's row shows, where that is not all of it; on a device rows are kernels."""
+    timing, inside = profile.timing, profile.root.backward_latency
+    if timing.backward is None or inside is None or timing.busy is not None or inside > NEARLY * timing.backward.median:
+        return ""
+    return f"; {units.seconds(inside)} in autograd nodes, the rest around them"
 
 
 def _speed(profile: Profile) -> list[Fact]:

@@ -92,6 +92,66 @@ def test_phases_that_add_up_to_the_step_are_no_doubt():
     assert said(found, PhasesApart) == []
 
 
+class Backward(torch.autograd.Function):
+    """The identity, whose backward calls a function."""
+
+    @staticmethod
+    def forward(ctx, x, run):
+        ctx.run = run
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        ctx.run()
+        return gradient, None
+
+
+def test_phases_and_step_of_the_same_runs_are_no_doubt_though_their_medians_do_not_add_up():
+    time = FakeClock()
+    forwards, backwards = (iter(seconds) for seconds in ((1.0, 4.0, 4.0), (5.0, 1.0, 5.0)))
+
+    class Layer(nn.Linear):
+        def forward(self, x):
+            if nn.Module.__call__ is plain:
+                time.pass_by(next(forwards))
+            return Backward.apply(super().forward(x), self.take)
+
+        @staticmethod
+        def take():
+            if nn.Module.__call__ is plain:
+                time.pass_by(next(backwards))
+
+    plain = nn.Module.__call__
+    found = measure_latency(Run(Layer(1, 1), (torch.ones(1),), train=True), warmup=0, repeats=3, clock=time.clock)
+
+    assert found.timing.step.median == 6.0  # of 1 + 5, 4 + 1, 4 + 5
+    assert found.timing.forward.median + found.timing.backward.median == 4.0 + 5.0
+    assert said(found, PhasesApart) == []
+
+
+def test_the_backward_of_modules_is_that_of_the_run_with_the_median_time():
+    """The loss of another run took long: its modules' shares of that run would be too small."""
+    time, plain = FakeClock(), nn.Module.__call__
+    layers, losses = (iter(seconds) for seconds in ((1.0, 2.0, 3.0), (1.0, 20.0, 1.0)))
+
+    def take(seconds):
+        time.pass_by(2.0 if nn.Module.__call__ is plain else next(seconds))
+
+    def loss(output):
+        take(losses)
+        return output.sum()
+
+    class Layer(nn.Linear):
+        def forward(self, x):
+            return Backward.apply(super().forward(x), lambda: take(layers))
+
+    run = Run(Layer(1, 1), (torch.ones(1),), train=True, loss=loss)
+    found = measure_latency(run, warmup=1, repeats=3, clock=time.clock)
+
+    assert found.timing.backward.median == 2.0 + 2.0
+    assert found.backward[""] == pytest.approx(4.0 * 3 / (3 + 1))  # runs took 2, 22 and 4 seconds
+
+
 class Takes(nn.Module):
     """A module that takes some time, then runs its children."""
 

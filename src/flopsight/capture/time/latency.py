@@ -115,7 +115,7 @@ def measure_latency(
     timing = _timing(plain, steps)
     forward = timing.forward
     assert forward is not None
-    doubts = [*_doubts(forward), *_phase_doubts(timing)]
+    doubts = [*_doubts(forward), *(_phase_doubts(timing) if steps else ())]
     if not marked:
         whole = Latencies(timing, {"": forward.median}, caveats=(*doubts, CompiledWhole()))
         return whole if _on_host(run) else _with_device_time(run, whole, progress)
@@ -146,7 +146,7 @@ def _rows(timing: Timing, marked: Sequence[MarkedRun], doubts: Sequence[Caveat])
     return Latencies(
         timing,
         middle(marked, lambda one: one.wall).forward,
-        middle(marked, lambda one: one.backward.get("", 0.0)).backward,
+        middle(marked, lambda one: one.backward_wall).backward,
         caveats=(*doubts, *_distorted(timing.distortion, scaled=False)),
     )
 
@@ -159,7 +159,7 @@ def _scaled_rows(run: Run, timing: Timing, marked: Sequence[MarkedRun], doubts: 
     shown = middle(marked, lambda one: one.wall)
     once = run.method == "__call__" and not run.part
     forward = _scaled(shown.forward, (once and shown.forward.get("")) or shown.wall, timing.forward)
-    shown = middle(marked, lambda one: one.backward.get("", 0.0))
+    shown = middle(marked, lambda one: one.backward_wall)
     backward = _scaled(shown.backward, shown.backward_wall, timing.backward)
     unsteady = _unsteady(marked, timing.forward)
     return Latencies(
