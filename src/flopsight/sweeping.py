@@ -24,7 +24,7 @@ from .targets.address import parse_address
 from .targets.axes import BATCH, DTYPE, SEQ, changed_address, sized_inputs
 from .targets.blueprint import Call, Sizes
 from .targets.early_checks import check_target
-from .targets.inputs import described, parse_dtype
+from .targets.inputs import described, parse_model_dtype
 from .targets.loading import Target, build_target, call_with, make_blueprint
 from .targets.users import TargetRaised, users_code
 from .tree import Profile
@@ -217,7 +217,7 @@ class _Named:
 
     def __call__(self, values: Mapping[str, Any]) -> Target:
         address = changed_address(self._address, values)
-        dtype = parse_dtype(str(values[DTYPE])) if DTYPE in values else None
+        dtype = parse_model_dtype(str(values[DTYPE])) if DTYPE in values else None
         key = (tuple(sorted(address.changes.items())), dtype)
         if self._built is None or self._built[0] != key:
             self._built = None  # one large model at a time

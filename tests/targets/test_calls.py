@@ -1,14 +1,20 @@
 """Whether a forward can be called with what was given, by its signature alone."""
 
 import inspect
+from typing import TypedDict, Unpack
 
 import pytest
 import torch
+from torch import nn
 
 from flopsight import zoo
 from flopsight.errors import InputError
-from flopsight.targets.calls import check_call, check_inputs, needs_inputs
+from flopsight.targets.calls import check_call, check_inputs, check_passed_on, needs_inputs
 from flopsight.targets.inputs import parse_inputs
+
+
+class Further(TypedDict, total=False):
+    return_dict: bool
 
 
 def forward(input_ids, places=None, *, attention_mask: int = 3): ...
@@ -48,6 +54,24 @@ def test_the_inputs_of_a_command_line_are_checked_before_they_are_made():
         check_inputs("net.py:Net", "Net", TAKES, [])
     with pytest.raises(InputError, match="missing a required argument: 'input_ids'"):
         check_inputs("net.py:Net", "Net", TAKES, parse_inputs(["places=2x8"]))
+
+
+class Outer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = Inner()
+
+    def forward(self, x, **more: Unpack[Further]): ...
+
+
+class Inner(nn.Module):
+    def forward(self, x, scale=1): ...
+
+
+def test_a_name_that_no_module_takes_is_not_swallowed_by_keyword_arguments():
+    check_passed_on(Outer(), ["x", "scale", "return_dict"])
+    with pytest.raises(InputError, match="^Outer has no argument 'y'.$"):
+        check_passed_on(Outer(), ["y"])
 
 
 @pytest.mark.parametrize(("function", "needs"), [(forward, True), (optional, True), (settings, False)])

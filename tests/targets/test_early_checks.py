@@ -77,6 +77,14 @@ def ask(tmp_path):
         (("profile", "model.onnx"), "It is an ONNX graph; a model is its code, file.py:Class, or its configuration"),
         (("profile", "folder"), "flopsight: 'folder' names no model. Did you mean 'hf:folder'?"),
         (("profile", "zoo:resnet"), "Did you mean 'resnet18'?"),
+        (
+            ("profile", "net.py:model", "--dtype", "int8"),
+            "flopsight: A model cannot be int8; it can be float32, bfloat16",
+        ),
+        (("profile", "net.py:model:width=8"), "flopsight: net.py:model has no argument 'width'. It takes none."),
+        (("profile", "HF:llama"), "flopsight: There is no module 'HF' to import HF from. Did you mean 'hf:llama'?"),
+        (("profile", ""), "flopsight: '' names no model. A target is file.py:Class"),
+        (("profile", "net.py:Nett:"), "flopsight: net.py has no 'Nett'. Did you mean 'Net'?"),
         (("profile", "net.py:Net:width=8"), "flopsight: net.py:Net:width=8 comes without inputs. Say them with -i: "),
         (
             ("profile", "net.py:Net:width=8", "-i", "x=1x8,msk=1x8"),

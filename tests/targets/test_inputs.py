@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from flopsight.errors import InputError
-from flopsight.targets.inputs import FlagSpec, TensorSpec, make_inputs, parse_dtype, parse_inputs
+from flopsight.targets.inputs import FlagSpec, TensorSpec, make_inputs, parse_dtype, parse_inputs, parse_model_dtype
 
 
 class TakesTokens(nn.Module):
@@ -84,6 +84,12 @@ def test_ids_stay_inside_the_models_tables():
     assert 500 < ids.max() < 1000, "token ids use the whole vocabulary"
     assert places.max() < 16, "anything else stays inside the smallest table"
     assert kwargs["attention_mask"].tolist() == [1, 1, 1, 1], "a mask masks nothing"
+
+
+def test_the_weights_of_a_model_are_floating():
+    assert parse_model_dtype("bf16") == "bfloat16"
+    with pytest.raises(InputError, match="^A model cannot be int64; it can be float32"):
+        parse_model_dtype("long")
 
 
 def test_a_bound_can_be_stated():

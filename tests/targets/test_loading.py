@@ -161,11 +161,6 @@ def test_a_device_that_torch_is_built_without_is_one_short_sentence(device):
     )
 
 
-def test_an_integer_dtype_for_a_model_is_refused():
-    with pytest.raises(InputError, match="A model cannot be int64"):
-        load_target("net.py:with_input", dtype="int64")
-
-
 @pytest.mark.parametrize(
     ("text", "kind"),
     [

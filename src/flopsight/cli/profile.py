@@ -13,7 +13,7 @@ import typer
 from ..errors import InputError
 from ..progress import COUNTING, Progress
 from ..targets.early_checks import check_device_name, check_inputs_of_class, check_optimizer_name, unknown_optimizer
-from ..targets.inputs import described, parse_dtype, parse_inputs
+from ..targets.inputs import described, parse_inputs, parse_model_dtype
 from ..targets.loading import Target, find_target, load_target
 from ..targets.users import users_code
 from ..timings import TIME_BUDGET
@@ -65,7 +65,7 @@ def profile(
     """Count and time a model, module by module. Without --train it runs as in inference: eval mode, no gradients."""
     _refuse_more_words(context.args)
     specs = parse_inputs(input or [])
-    number = parse_dtype(dtype) if dtype else None
+    number = parse_model_dtype(dtype) if dtype else None
     view = prepare_view(format, depth=depth, top=top, full=full, width=width, sort=sort, on=on, outputs=output or ())
     if optimizer and not train:
         raise InputError("--optimizer steps after a backward; add --train.")

@@ -43,7 +43,7 @@ class Address:
 
 def parse_address(text: str) -> Address:
     """Take a target apart."""
-    parts = text.split(":")
+    parts = text.rstrip(":").split(":") if text.count(":") > 1 else text.split(":")
     first_change = next((place for place, part in enumerate(parts) if place and "=" in part), len(parts))
     head, tail = parts[:first_change], ":".join(parts[first_change:])
     changes = parse_changes(tail) if tail else {}
@@ -71,7 +71,7 @@ def _better(text: str) -> str:
     kind = next((meaning for suffix, meaning in NO_MODELS.items() if text.endswith(suffix)), None)
     if kind is not None:
         return f" It is {kind}; a model is its code, file.py:Class, or its configuration, hf:./config.json."
-    if text.endswith(".json") or Path(text).is_dir():
+    if text.endswith(".json") or (text and Path(text).is_dir()):
         return f" Did you mean 'hf:{text}'?"
     if find_preset(text) is not None:
         return f" Did you mean 'hf:{text}'?"

@@ -10,7 +10,7 @@ from ..errors import InputError
 from ..units import parse_count
 from .address import Address
 from .changes import literal, split_outside_brackets
-from .inputs import Spec, TensorSpec, parse_dtype, parse_inputs
+from .inputs import Spec, TensorSpec, parse_inputs, parse_model_dtype
 
 BATCH, SEQ, DTYPE = "batch", "seq", "dtype"
 LAYERS = "layers"
@@ -58,7 +58,7 @@ def _axis_values(name: str, text: str) -> list[Any]:
 
 def _axis_value(name: str, text: str) -> Any:
     if name == DTYPE:
-        return parse_dtype(text)
+        return parse_model_dtype(text)
     try:
         number = parse_count(text)
     except InputError:

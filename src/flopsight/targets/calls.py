@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import inspect
+import typing
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError, did_you_mean
 from .inputs import EXAMPLE, Spec
+
+if TYPE_CHECKING:
+    from torch import nn
 
 
 def check_call(kind: str, forward: inspect.Signature, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
@@ -24,6 +28,25 @@ def check_call(kind: str, forward: inspect.Signature, args: Sequence[Any], kwarg
         raise InputError(
             f"{takes} cannot be called like this: {problem}. Say its inputs with -i, like {EXAMPLE}."
         ) from None
+
+
+def check_passed_on(model: nn.Module, names: Sequence[str]) -> None:
+    """Refuse a name that a forward takes by `**kwargs` and no module inside has an argument for."""
+    forwards = [inspect.signature(kind.forward) for kind in {type(module): None for module in model.modules()}]
+    own = inspect.signature(model.forward).parameters
+    taken = {name for forward in forwards for name in (*forward.parameters, *_unpacked(forward))}
+    for name in names:
+        if name not in taken and name not in own:
+            raise InputError(f"{type(model).__name__} has no argument {name!r}.{did_you_mean(name, own)}")
+
+
+def _unpacked(forward: inspect.Signature) -> list[str]:
+    """The names in an annotation of `**kwargs`: `Unpack[TransformersKwargs]`."""
+    hints = [
+        parameter.annotation for parameter in forward.parameters.values() if parameter.kind is parameter.VAR_KEYWORD
+    ]
+    dictionaries = [kind for hint in hints for kind in typing.get_args(hint)]
+    return [name for kind in dictionaries for name in getattr(kind, "__annotations__", ())]
 
 
 def check_inputs(text: str, kind: str, forward: inspect.Signature, specs: Sequence[Spec]) -> None:

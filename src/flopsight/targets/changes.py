@@ -68,7 +68,7 @@ def check_names(shown: str, names: Iterable[str], known: Iterable[str]) -> None:
     known = list(known)
     for name in names:
         if name not in known:
-            has = f" It has {', '.join(known)}." if 0 < len(known) <= 12 else ""
+            has = f" It has {', '.join(known)}." if 0 < len(known) <= 12 else "" if known else " It takes none."
             raise InputError(f"{shown} has no argument {name!r}.{did_you_mean(name, known) or has}")
 
 

@@ -81,8 +81,9 @@ def hub_cache() -> Path:
 
 
 def cached_names() -> list[str]:
-    """The hub names in the cache."""
-    return sorted(path.name.removeprefix("models--").replace("--", "/") for path in hub_cache().glob("models--*"))
+    """The hub names in the cache whose configurations are there."""
+    homes = {path.parents[2].name for path in hub_cache().glob(f"models--*/snapshots/*/{CONFIG}")}
+    return sorted(home.removeprefix("models--").replace("--", "/") for home in homes)
 
 
 def find_configuration(name: str, model_types: dict[str, str]) -> Configuration:

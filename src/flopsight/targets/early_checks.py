@@ -12,7 +12,7 @@ from pathlib import Path
 from .. import zoo
 from ..errors import InputError, did_you_mean
 from . import config_files, installed
-from .address import FILE, HELP, MODULE, Address, parse_address
+from .address import FILE, HELP, LIBRARIES, MODULE, Address, parse_address
 from .calls import check_inputs
 from .changes import check_names, check_required, typed
 from .inputs import Spec
@@ -141,7 +141,9 @@ def _check_module(address: Address) -> None:
     here = Path.cwd()
     local = [path for path in (here / f"{top}.py", here / top) if path.exists()]
     if not local and find_spec(top) is None:
-        raise InputError(f"There is no module {top!r} to import {address.home} from. A target is {HELP}")
+        library = next(iter(get_close_matches(top.lower(), LIBRARIES, n=1)), None)
+        meant = f" Did you mean '{library}:{address.name}'?" if library else ""
+        raise InputError(f"There is no module {top!r} to import {address.home} from.{meant} A target is {HELP}")
     folder = here.joinpath(*address.home.split("."))
     path = folder.with_suffix(".py")
     if path.is_file():

@@ -79,6 +79,14 @@ def parse_dtype(text: str) -> str:
     return name
 
 
+def parse_model_dtype(text: str) -> str:
+    """The full name of a dtype that the weights of a model can have."""
+    name = parse_dtype(text)
+    if "float" not in name:
+        raise InputError(f"A model cannot be {name}; it can be float32, bfloat16, float16 or float64.")
+    return name
+
+
 def _parse_item(item: str) -> Spec:
     name, _, word = item.partition("=")
     if word.lower() in _FLAGS:

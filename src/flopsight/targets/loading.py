@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 from ..errors import InputError
 from .address import HELP, Address
 from .blueprint import Blueprint, Call, Sizes
-from .calls import check_call, needs_inputs, without_inputs
+from .calls import check_call, check_passed_on, needs_inputs, without_inputs
 from .early_checks import find_target
 from .inputs import Spec, batch_and_tokens, make_inputs
+from .packages import no_collections
 from .room import build_within_memory
 from .users import users_code
 
@@ -53,10 +54,10 @@ def load_target(
 
     Where it `generates`, a model type of transformers comes with its vocabulary head.
     """
-    from ..capture.hooks.garbage import rarer_collections
-
     address = find_target(text) if isinstance(text, str) else text
-    with rarer_collections():  # importing torch and transformers makes a million objects, and none of them is garbage
+    with no_collections():
+        from ..capture.hooks.garbage import rarer_collections
+    with rarer_collections():
         blueprint = make_blueprint(address, generates=generates)
         target, brought = build_target(
             address, blueprint, device=device, dtype=dtype, meta=meta, train=train, optimizer=optimizer
@@ -77,7 +78,8 @@ def build_target(
     """The model of a blueprint, and the inputs that it brought along."""
     import torch
 
-    _check_place(device, dtype)
+    if device is not None:
+        _check_device(device)
     if meta:
         built = _built_on_meta(blueprint)
     else:
@@ -128,6 +130,7 @@ def call_with(target: Target, brought: Call, blueprint: Blueprint, specs: Sequen
     if blueprint.fills_in:
         from ..capture.model.positions import check_positions
 
+        check_passed_on(model, [spec.name for spec in specs if spec.name])
         check_positions(target.text, model, call.kwargs)
     return replace(target, args=call.args, kwargs=call.kwargs, remark=call.remark)
 
@@ -167,13 +170,9 @@ def make_blueprint(address: Address, *, generates: bool = False) -> Blueprint:
     return builders[address.kind](address)
 
 
-def _check_place(device: str | None, dtype: str | None) -> None:
+def _check_device(device: str) -> None:
     import torch
 
-    if dtype and not getattr(torch, dtype).is_floating_point:
-        raise InputError(f"A model cannot be {dtype}; --dtype takes float32, bfloat16, float16 or float64.")
-    if device is None:
-        return
     try:
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError, ImportError) as problem:
