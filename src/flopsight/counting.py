@@ -17,13 +17,16 @@ from .capture.count.saved import Saved
 from .capture.count.tape import Tape
 from .capture.hooks import internals
 from .capture.hooks.garbage import rarer_collections
+from .capture.hooks.optimizer_steps import steps_unheard
 from .capture.hooks.parallel import divides_attention
 from .capture.hooks.patches import unseen
+from .capture.hooks.signals import counters_aside
 from .capture.model.outside_caches import kept_outside_caches
 from .capture.model.restore import Values, kept_inputs, kept_model, kept_rng, own_autocast_cache
 from .capture.model.run import Run
 from .capture.model.sites import Sites, sites_of
-from .capture.model.training_state import kept_training_state
+from .capture.model.training_state import kept_from_own_steps, kept_training_state
+from .capture.time.clock import pausing
 from .capture.twin.meta_copy import NoTwinError, twin_of
 from .capture.twin.meta_counter import MetaCounter
 from .caveats import Note, NoTwin, PutBack, Raised
@@ -47,6 +50,8 @@ def kept(run: Run) -> Iterator[int]:
         if run.train:
             optimizer = None if run.copied else run.optimizer
             copied += stack.enter_context(kept_training_state(run.model, optimizer))
+        if run.optimizer is None:
+            stack.enter_context(kept_from_own_steps())
         yield copied
 
 
@@ -54,6 +59,13 @@ def kept(run: Run) -> Iterator[int]:
 def apart() -> Iterator[None]:
     """Run a twin inside this block: random states stay, and no mode, hook or watcher from outside sees a meta tensor."""
     with kept_rng(), unseen(), internals.without_modes(), internals.without_saved_hooks():
+        yield
+
+
+@contextmanager
+def own_work() -> Iterator[None]:
+    """Run a model of the user's inside this block for us: what counts or times the user's own work does not see it."""
+    with pausing(), unseen(), steps_unheard(), counters_aside():
         yield
 
 
@@ -157,7 +169,7 @@ def failed_allocation(problem: BaseException) -> str:
 
 def count_run(run: Run, options: Options = DEFAULTS, *, meta: bool = False) -> Profile:
     """Run once under the counter, on meta if that is asked for and can be; the model is as it was afterwards."""
-    with rarer_collections():
+    with own_work(), rarer_collections():
         return _count(run, options, meta)
 
 

@@ -23,7 +23,7 @@ from .capture.time.latency import measure_latency, traced_host_ops
 from .capture.time.module_marks import forget
 from .capture.time.timeline import trace_timeline
 from .caveats import Note
-from .counting import Recording, attach, count_run, kept
+from .counting import Recording, attach, count_run, kept, own_work
 from .distributed.topology import is_engine
 from .errors import CheckFailed, InputError, whole_number
 from .hardware.free_memory import free_memory
@@ -182,7 +182,7 @@ def profile_run(
         return result
     if run.train and is_engine(run.model):
         return replace(result, caveats=(*result.caveats, ENGINE_NOT_TIMED))
-    with kept(run):
+    with own_work(), kept(run):
         try:
             # The counted run has warmed the model up; a compiled one it ran as plain Python.
             rest = max(1, warmup) if run.compiled else max(0, warmup - 1)
@@ -199,7 +199,7 @@ def profile_run(
 def _with_timeline(result: Profile, run: Run) -> Profile:
     """Trace one more run; where that fails, a caveat says why and the rest of the profile stays."""
     try:
-        with kept(run):
+        with own_work(), kept(run):
             return replace(result, timeline=trace_timeline(run))
     except NoDeviceTrace as problem:
         return replace(result, caveats=(*result.caveats, Note(f"No timeline was taken: {problem}.")))

@@ -105,3 +105,36 @@ def test_a_jagged_buffer_that_is_written_into_is_put_back():
     flopsight.count(model, (torch.ones(4),))
 
     assert model.rows.values().sum().item() == 5 * 4
+
+
+class Adapts(nn.Module):
+    """Trains a part of itself in every forward."""
+
+    def __init__(self, optimizer=None):
+        super().__init__()
+        self.adapted, self.head = nn.Linear(4, 1), nn.Linear(4, 2)
+        self.optimizer = None if optimizer is None else optimizer(self.adapted.parameters())
+
+    def forward(self, x):
+        optimizer = self.optimizer or torch.optim.SGD(self.adapted.parameters(), lr=0.1)
+        with torch.enable_grad():
+            self.adapted(x.detach()).sum().backward()
+        optimizer.step()
+        return self.head(x)
+
+
+@pytest.mark.parametrize("optimizer", [None, torch.optim.Adam], ids=["made in the forward", "kept"])
+@pytest.mark.parametrize("train", [False, True])
+@pytest.mark.parametrize("on", ["real", "copy", "meta"])
+def test_what_an_optimizer_changes_that_a_forward_steps_is_put_back(on, train, optimizer):
+    model = Adapts(optimizer)
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+
+    profile = flopsight.count(model, (torch.ones(3, 4),), train=train, on=on)
+    if on == "real":
+        flopsight.profile(model, (torch.ones(3, 4),), train=train, warmup=1, repeats=2)
+
+    assert profile.optimizer.flops > 0
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+    assert all(parameter.grad is None for parameter in model.parameters())
+    assert not (model.optimizer and model.optimizer.state)

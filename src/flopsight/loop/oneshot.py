@@ -87,6 +87,8 @@ class OneShot:
         """Stop watching; the calls seen so far are kept."""
         self.running = False
         self._stack.close()
+        if self._seen is not None:
+            self._seen.timer.at_entry = None  # it would keep the model until Python looks for cycles
 
     def reset(self) -> None:
         """Forget the calls seen so far; if watching, go on."""
@@ -129,7 +131,7 @@ class OneShot:
             self.stop()
             raise
         finally:
-            self._entered, seen.timer.at_entry = False, self._at_entry
+            self._entered, seen.timer.at_entry = False, self._at_entry if self.running else None
 
     def _enter(self, seen: SeenCalls, site: Site, call: Call, given: tuple[Any, ...], kwargs: Any) -> Any:
         self._made = None

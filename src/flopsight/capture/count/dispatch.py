@@ -131,7 +131,8 @@ class Counter(TorchDispatchMode):
                 self._stack.close()
 
     def _aside(self) -> AbstractContextManager[None]:
-        return self.attribution.aside() if self.attribution is not None else nullcontext()
+        attribution = self.attribution
+        return attribution.aside() if attribution is not None and attribution.here() is not None else nullcontext()
 
     def _begin_step(self, optimizer: torch.optim.Optimizer) -> None:
         if self.attribution is not None and self.attribution.begin_step():

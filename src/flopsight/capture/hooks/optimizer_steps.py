@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +22,8 @@ class _Listener:
     afterwards: Begin | None = None
 
 
+_unheard: set[_Listener] = set()
+"""Listeners that are not told, because the steps are our own."""
 _outer: torch.optim.Optimizer | None = None
 """The optimizer that steps now, or whose step raised: those that it holds do part of its work."""
 _running_hooks = False
@@ -56,6 +58,21 @@ def after_optimizer_steps(afterwards: Begin) -> AbstractContextManager[None]:
     return _hooks.used_by(_Listener(afterwards=afterwards))
 
 
+@contextmanager
+def steps_unheard() -> Iterator[None]:
+    """Tell the listeners that are there when the block begins nothing of the steps inside it."""
+    hidden = set(_hooks.users) - _unheard
+    _unheard.update(hidden)
+    try:
+        yield
+    finally:
+        _unheard.difference_update(hidden)
+
+
+def _listeners() -> list[_Listener]:
+    return [listener for listener in _hooks.users if listener not in _unheard]
+
+
 def with_inner(optimizer: torch.optim.Optimizer) -> list[torch.optim.Optimizer]:
     """An optimizer and those that it holds and steps, as torch's ZeroRedundancyOptimizer does."""
     return [optimizer, *(value for value in vars(optimizer).values() if isinstance(value, torch.optim.Optimizer))]
@@ -75,7 +92,7 @@ def _begin(optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> Any:
     if _is_inner(optimizer):
         return None
     _outer = optimizer
-    if not any(listener.begin for listener in _hooks.users):
+    if not any(listener.begin for listener in _listeners()):
         return None
     _tell_begin(optimizer)
     if len(args) > 1 and callable(args[1]):
@@ -96,13 +113,13 @@ def _aside(optimizer: torch.optim.Optimizer, closure: Callable[[], Any]) -> Call
 
 
 def _tell_begin(optimizer: torch.optim.Optimizer) -> None:
-    for listener in tuple(_hooks.users):
+    for listener in _listeners():
         if listener.begin is not None:
             listener.begin(optimizer)
 
 
 def _end() -> None:
-    for listener in tuple(reversed(_hooks.users)):
+    for listener in reversed(_listeners()):
         if listener.end is not None:
             listener.end()
 
@@ -115,7 +132,7 @@ def _after(optimizer: torch.optim.Optimizer, _args: Any, _kwargs: Any) -> None:
     _end()
     _running_hooks = True
     try:
-        for listener in tuple(_hooks.users):
+        for listener in _listeners():
             if listener.afterwards is not None:
                 listener.afterwards(optimizer)
     finally:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from types import ModuleType
 from typing import Any
@@ -156,6 +156,13 @@ def _stepping_aside(watched: Call, bottom: Call) -> Call:
 
 
 _patches: dict[tuple[int, str], _Patch] = {}
+LOOP_CALLS: tuple[tuple[Any, str], ...] = (
+    (nn.Module, "__call__"),
+    (torch.autograd, "backward"),
+    (torch.autograd, "grad"),
+    (torch.amp.GradScaler, "step"),
+)
+"""What a watcher of a user's loop wraps."""
 
 
 def _watch_imports() -> Callable[[], None]:
@@ -223,8 +230,18 @@ def calls_of(kind: type[nn.Module], watcher: Watcher) -> Iterator[None]:
 
 @contextmanager
 def unseen() -> Iterator[None]:
-    """Hide this thread's module calls from the watchers that are there when the block begins."""
-    patch, thread = _patch(nn.Module, "__call__"), threading.get_ident()
+    """Hide what this thread runs from the watchers of a loop that are there when the block begins."""
+    with ExitStack() as stack:
+        for patch in [_patch(owner, name) for owner, name in LOOP_CALLS]:
+            if patch.users:
+                stack.enter_context(_hidden(patch))
+        yield
+
+
+@contextmanager
+def _hidden(patch: _Patch) -> Iterator[None]:
+    """Hide this thread's calls of one function from the wrappers around it."""
+    thread = threading.get_ident()
     with patch.lock:
         before = patch.hidden.get(thread)
         patch.hidden[thread] = tuple(patch.users)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any
 
 from .patches import Call, wrapped
@@ -26,9 +26,7 @@ class _Apart:
         self.handler = handler
 
     def __call__(self, *args: Any) -> Any:
-        with ExitStack() as stack:
-            for aside in tuple(_watchers.users):
-                stack.enter_context(aside())
+        with counters_aside():
             return self.handler(*args)
 
 
@@ -78,5 +76,16 @@ def _setting(set_handler: Call) -> Call:
 
 
 _watchers: Shared[Aside] = Shared(_install, lambda: threading.current_thread() is threading.main_thread())
+
+
+@contextmanager
+def counters_aside() -> Iterator[None]:
+    """A context in which no counter that is on this thread counts."""
+    with ExitStack() as stack:
+        for aside in tuple(_watchers.users):
+            stack.enter_context(aside())
+        yield
+
+
 handlers_apart = _watchers.used_by
 """A context in which a signal handler runs inside `aside()`: what it does is not seen."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from ..hooks.optimizer_steps import with_inner
+from ..hooks.optimizer_steps import optimizer_steps, with_inner
 from ..hooks.patches import Call, wrapped
 from .restore import AttributeContents, Values, put_all_back
 
@@ -21,15 +21,53 @@ OPTIMIZER_DEPTH = 3
 @contextmanager
 def kept_training_state(model: nn.Module, optimizer: torch.optim.Optimizer | None) -> Iterator[int]:
     """Put back gradients and, where an optimizer steps, parameters and everything that it keeps."""
-    steps = [] if optimizer is None else [p for group in optimizer.param_groups for p in group["params"]]
-    parameters = list(dict.fromkeys([*model.parameters(), *steps]))
-    held = AttributeContents(map(vars, [] if optimizer is None else with_inner(optimizer)), depth=OPTIMIZER_DEPTH)
-    values = Values([] if optimizer is None else [*parameters, *held.tensors()])
+    parameters = list(dict.fromkeys([*model.parameters(), *(_stepped_by(optimizer) if optimizer is not None else ())]))
+    before = None if optimizer is None else _BeforeStep(optimizer, parameters)
     with ExitStack() as afterwards:
-        afterwards.callback(values.put_back)
-        afterwards.callback(held.put_back)
+        if before is not None:
+            afterwards.callback(before.put_back)
         afterwards.enter_context(kept_gradients(parameters))
-        yield values.nbytes
+        yield 0 if before is None else before.values.nbytes
+
+
+class _BeforeStep:
+    """What an optimizer is about to change."""
+
+    def __init__(
+        self,
+        optimizer: torch.optim.Optimizer,
+        others: Iterable[torch.Tensor] = (),
+        noted: Set[torch.Tensor] = frozenset(),
+    ) -> None:
+        self._held = AttributeContents(map(vars, with_inner(optimizer)), depth=OPTIMIZER_DEPTH)
+        self.tensors = {*_stepped_by(optimizer), *others, *self._held.tensors()} - noted
+        self.values = Values(self.tensors)
+
+    def put_back(self) -> None:
+        """Let the optimizer hold what it held, and its tensors their values."""
+        put_all_back([self._held.put_back, self.values.put_back])
+
+
+def _stepped_by(optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:
+    return [parameter for group in optimizer.param_groups for parameter in group["params"]]
+
+
+@contextmanager
+def kept_from_own_steps() -> Iterator[None]:
+    """Put back what optimizers change that a forward steps itself, and the gradients that it makes for them."""
+    noted: dict[torch.optim.Optimizer, _BeforeStep] = {}
+    tensors: set[torch.Tensor] = set()
+
+    def note(optimizer: torch.optim.Optimizer) -> None:
+        if optimizer not in noted:  # a forward may make a new one every time, for the same parameters
+            noted[optimizer] = _BeforeStep(optimizer, noted=tensors)
+            tensors.update(noted[optimizer].tensors)
+
+    try:
+        with optimizer_steps(note, lambda: None), kept_gradients(()):
+            yield
+    finally:
+        put_all_back(before.put_back for before in noted.values())
 
 
 @contextmanager
