@@ -50,8 +50,9 @@ def write_bytes(path: str | Path, contents: bytes) -> Path:
             path.write_bytes(contents)
         else:
             _replace(Path(os.path.realpath(path)), contents)
-    except OSError as problem:
-        raise OutputError(f"{path} cannot be written: {problem.strerror or problem}.") from None
+    except (OSError, ValueError) as problem:  # a name with a NUL in it is a ValueError
+        why = getattr(problem, "strerror", None) or problem
+        raise OutputError(f"{path} cannot be written: {why}.") from None
     return path
 
 
@@ -84,6 +85,8 @@ def _obstacle(path: Path) -> str:
 
 def _replace(path: Path, contents: bytes) -> None:
     """Write a new file beside the old one, then put it in its place."""
+    if path.is_symlink():
+        raise OSError("it is a link that leads to itself")
     old = path.stat() if path.exists() else None
     if old is not None and not stat.S_ISREG(old.st_mode):
         raise OSError(f"it is {_kind(old.st_mode)}, not a file")

@@ -213,3 +213,9 @@ def test_a_gap_in_the_numbers_ends_a_stack():
     blocks = [linear(str(i), 4, 8, 8) for i in (0, 1, 3, 4)]
 
     assert [child.name for child in fold(rooted(module("", "Net", *blocks))).children] == ["0-1", "3-4"]
+
+
+def test_a_name_of_thousands_of_digits_is_a_name():
+    blocks = [module("9" * 5000, "Block"), module("1", "Block")]
+
+    assert len(fold(rooted(module("", "Net", *blocks))).children) == 2

@@ -102,3 +102,18 @@ def test_the_standard_output_by_its_name_is_written_and_stays(tmp_path):
     piped = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
 
     assert piped.stdout == "a\nb\nc\n"
+
+
+def test_a_link_that_leads_to_itself_stays_and_the_write_is_refused(tmp_path):
+    link = tmp_path / "p.json"
+    link.symlink_to(link)
+
+    with pytest.raises(OutputError, match="p.json cannot be written: it is a link that leads to itself"):
+        files.write_text(link, "new")
+
+    assert link.is_symlink()
+
+
+def test_a_name_that_no_file_can_have_is_one_sentence(tmp_path):
+    with pytest.raises(OutputError, match="cannot be written: embedded null byte"):
+        files.write_text(f"{tmp_path}/a\0b", "new")

@@ -12,7 +12,8 @@ from ..tree import Node
 from .merging import Group, merged
 from .passes import to_depth, to_rows
 
-_NUMBERED = re.compile(r"(.*?)(\d+)")
+_NUMBERED = re.compile(r"(.*?)(\d{1,18})")
+"""A name that ends in a number; of a name with thousands of digits the last ones, since Python refuses longer numbers."""
 
 
 def fold(root: Node) -> Node:
