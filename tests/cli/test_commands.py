@@ -459,6 +459,17 @@ def test_a_closed_pipe_is_no_error(saved, format):
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_files_are_written_also_where_a_reader_closes_the_pipe(saved, tmp_path):
+    """`flopsight show p.json -o table.md | head -1` has its file."""
+    read, write = os.pipe()
+    os.close(read)
+
+    subprocess.run([sys.executable, "-m", "flopsight", "show", saved, "-o", tmp_path / "table.md"], stdout=write)
+    os.close(write)
+
+    assert (tmp_path / "table.md").read_text().startswith("### Sequential")
+
+
 def test_every_embedded_model_can_be_counted_from_the_command_line(flops):
     for name in zoo.names():
         done = flops("profile", f"zoo:{name}", "--meta")

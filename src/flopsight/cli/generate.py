@@ -30,10 +30,14 @@ def generate_tokens(target: Target, new_tokens: int, *, cache: str, repeats: int
 
 def present_generation(made: Generation, view: View) -> None:
     """Print both parts side by side and the tree of the decoding; files get `.prefill` and `.decode` before their suffix."""
+    prefill, decode = _named(view, "prefill"), _named(view, "decode")
+    prefill.write_files(made.prefill)
+    decode.write_files(made.decode)
     print(made)
     print("\nDecoding, module by module:\n")
-    _named(view, "prefill").write_files(made.prefill)
-    _named(view, "decode").present(made.decode)
+    decode.print_profile(made.decode)
+    prefill.say_saved()
+    decode.say_saved()
 
 
 def _named(view: View, part: str) -> View:

@@ -56,9 +56,10 @@ def sweep(
     result = _swept(
         target, parsed, inputs=input or [], train=train, meta=meta, device=device, repeats=repeats, asked=progress
     )
-    print(result)
-    for path in output or ():
-        print(f"Saved {result.save(path)}", file=sys.stderr)
+    saved = [result.save(path) for path in output or ()]
+    print(result, flush=True)
+    for path in saved:
+        print(f"Saved {path}", file=sys.stderr)
 
 
 def _swept(

@@ -31,7 +31,13 @@ class View:
         return any(drawing.format.needs_timeline for drawing in (self.printed, *(drawn for _, drawn in self.files)))
 
     def present(self, profile: Profile | Job) -> None:
-        """Print the profile, and write it where files were named."""
+        """Write the profile where files were named, and print it: a reader of a pipe may close it early."""
+        self.write_files(profile)
+        self.print_profile(profile)
+        self.say_saved()
+
+    def print_profile(self, profile: Profile | Job) -> None:
+        """Print the profile, for a terminal or for a pipe."""
         if sys.stdout.isatty():
             from rich.console import Console
 
@@ -39,12 +45,15 @@ class View:
         else:
             _out(self.printed.text(profile))
         sys.stdout.flush()
-        self.write_files(profile)
 
     def write_files(self, profile: Profile | Job) -> None:
         """Write the profile where files were named."""
         for path, drawing in self.files:
             drawing.write(profile, path)
+
+    def say_saved(self) -> None:
+        """Name the files that were written."""
+        for path, _ in self.files:
             print(f"Saved {path}", file=sys.stderr)
 
 
