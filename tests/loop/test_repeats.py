@@ -36,6 +36,7 @@ class Takes(nn.Module):
 
 def shot(model, *args, times=1):
     Takes.LOG.clear()
+    TIME.seconds = 0.0
     watched = OneShot(model, TIME.clock)
     watched.start()
     for _ in range(times):
@@ -59,6 +60,14 @@ def test_the_modules_add_up_to_the_latency_shown():
     assert profile.latency == profile.root.latency == pytest.approx(0.002)
     assert profile["0"].latency == pytest.approx(0.0005)  # a quarter, as in the call itself
     assert profile["1"].latency == pytest.approx(0.0015)
+
+
+@pytest.mark.parametrize("thousandth", (15, 30, 39))
+def test_the_root_takes_exactly_the_latency_shown(thousandth):
+    """Also where the product and the quotient of two times would be rounded to another number."""
+    profile = shot(Takes(real=thousandth / 1000, copy=thousandth / 3000))
+
+    assert profile.root.latency == profile.latency
 
 
 def test_a_copy_that_is_slower_shows_nothing():

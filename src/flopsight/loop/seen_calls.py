@@ -87,7 +87,7 @@ class SeenCalls:
         rows = self.timer.sums()
         root_alone = all(not call.site.path for call in self.calls)
         measured = rows.get("", 0.0) if root_alone else self.seconds
-        return {path: seconds * latency / measured for path, seconds in rows.items()} if measured else rows
+        return {path: latency * (seconds / measured) for path, seconds in rows.items()} if measured else rows
 
     def _doubts(self, tape: Tape) -> list[Caveat]:
         doubts: list[Caveat] = [*self.whole]

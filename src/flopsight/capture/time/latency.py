@@ -170,8 +170,7 @@ def _scaled_rows(run: Run, timing: Timing, marked: Sequence[MarkedRun], doubts: 
 def _scaled(rows: Rows, measured: float, plain: Stat | None) -> Rows:
     if plain is None or not measured:
         return rows
-    factor = plain.median / measured
-    return {path: seconds * factor for path, seconds in rows.items()}
+    return {path: plain.median * (seconds / measured) for path, seconds in rows.items()}
 
 
 def _unsteady(marked: Sequence[MarkedRun], forward: Stat | None) -> list[Caveat]:
