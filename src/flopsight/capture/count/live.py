@@ -36,7 +36,7 @@ def held_by(modules: Iterable[nn.Module]) -> dict[str, list[torch.Tensor]]:
         parameters += module._parameters.values()
         buffers += module._buffers.values()
     held = {PARAMETERS: parameters, BUFFERS: buffers}
-    return {what: [t for t in found if t is not None and not isinstance(t, LAZY)] for what, found in held.items()}
+    return {what: [t for t in found if t is not None and type(t) not in LAZY] for what, found in held.items()}
 
 
 class Live:

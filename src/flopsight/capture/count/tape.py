@@ -44,9 +44,9 @@ class Tape:
         self.saved = saved
         self.live = live
         self.repeats = Repeats(live) if live is not None else None
-        self.ops = OpCalls()
         self.infos: dict[Any, OpInfo] = {}
         """What is known of every op that was met; each counts its own calls."""
+        self.ops = OpCalls(self.infos)
         self.calls: dict[Site, list[Any]] = {}
         """By row: how often it was called, and raw metas of what went in and out the first time."""
         self.grown: Counter[Site] = Counter()
@@ -130,6 +130,7 @@ class Tape:
 
     def views(self) -> dict[str, int]:
         """Calls of ops that do no work, by name."""
+        self.ops.fold()
         found: Counter[str] = Counter()
         for info in self.infos.values():
             if info.kind == "view" and info.calls:

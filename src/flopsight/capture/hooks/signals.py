@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
@@ -13,7 +14,7 @@ from .shared import Shared
 
 Aside = Callable[[], AbstractContextManager[None]]
 SIGNALS = tuple(map(int, signal.valid_signals()))
-_handler_of: Callable[[int], Any] = getattr(signal.getsignal, "__wrapped__", signal.getsignal)
+_handler_of: Callable[[int], Any] = sys.modules["_signal"].getsignal
 """The handler of a signal as it is: the public function makes an enum of each, and all 64 are asked for at every count."""
 _wrapped: set[int] = set()
 """Signals whose handler may be one of ours."""
