@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from releases import since
 
 import flopsight
 from flopsight import cli, zoo
@@ -314,9 +315,10 @@ def test_the_version_is_said(flops):
         (["profile", "net.py:model", "-i", "4x8", "--dtype", "float23"], "There is no dtype 'float23'"),
         (["profile", "net.py:model", "-i", "4x8", "--optimizer", "sgd"], "add --train"),
         (["profile", "net.py:model", "-i", "4x8", "--train", "--optimizer", "adamv"], "Did you mean 'adam"),
-        (
+        pytest.param(
             ["profile", "net.py:model", "-i", "4x8", "--train", "--optimizer", "muon"],
             "Muon cannot be made for this model",
+            marks=since((2, 9), "Muon"),
         ),
         (["profile", "net.py:model", "-i", "4x8", "--train", "--optimizer", "lbfgs"], "flopsight.step_profiler"),
         (["profile", "net.py:model", "-i", "4x8", "--device", "cuda:99"], "There is no device 'cuda:99' here"),

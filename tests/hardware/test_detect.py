@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from flopsight.errors import ConfigError, InputError
+from flopsight.hardware import precision
 from flopsight.hardware.detect import CUDNN, detect
 from flopsight.hardware.peaks import Ambiguous
 from flopsight.hardware.report import lines
@@ -31,7 +32,7 @@ def card(monkeypatch):
         monkeypatch.setattr(torch, "get_device_module", lambda kind: backend)
         monkeypatch.setattr(torch.backends.cuda, "matmul", settings := SimpleNamespace())
         settings.fp32_precision, settings.allow_fp16_accumulation = "ieee", False
-        monkeypatch.setattr(torch.backends.cudnn, "conv", SimpleNamespace(fp32_precision="ieee"))
+        monkeypatch.setattr(torch.backends.cudnn, "conv", SimpleNamespace(fp32_precision="ieee"), raising=False)
         monkeypatch.setattr(torch.version, "hip", None)
         return settings
 
@@ -97,6 +98,20 @@ def test_the_settings_are_read_from_torch_itself():
         assert "matmul" not in _settings(torch, torch.device("cuda"))[0]
     finally:
         torch.set_float32_matmul_precision(before)
+
+
+def test_older_torch_has_flags_instead_of_named_precisions():
+    older = SimpleNamespace(
+        backends=SimpleNamespace(
+            cuda=SimpleNamespace(matmul=SimpleNamespace(allow_tf32=False)), cudnn=SimpleNamespace(allow_tf32=True)
+        ),
+        version=SimpleNamespace(hip=None),
+    )
+    assert (precision.tf32_users(older), precision.half_accumulation(older)) == ({"cudnn"}, False)
+
+    with precision.tf32_products(older, torch.device("cuda"), allowed=True):
+        assert precision.tf32_users(older) == {"matmul", "cudnn"}
+    assert precision.tf32_users(older) == {"cudnn"}
 
 
 def test_a_cpu_has_a_name_and_no_peak_unless_one_is_stated():

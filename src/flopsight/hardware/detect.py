@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InputError
-from . import peaks
+from . import peaks, precision
 from .dtypes import TABLE_KEYS
 from .peaks import Ambiguous, Device
 from .user_peaks import stated_peaks
@@ -128,11 +128,7 @@ def _apple(torch: Any) -> tuple[str, int | None, int | None]:
 
 
 def _settings(torch: Any, place: Any) -> tuple[frozenset[str], bool]:
-    """Who may use TF32, and whether float16 may accumulate in float16. MIOpen has no TF32."""
+    """Who may use TF32, and whether float16 may accumulate in float16."""
     if place.type != "cuda":
         return frozenset(), False
-    precision = {"matmul": torch.backends.cuda.matmul.fp32_precision}
-    if not torch.version.hip:
-        precision["cudnn"] = torch.backends.cudnn.conv.fp32_precision
-    tf32 = frozenset(who for who, how in precision.items() if how == "tf32")
-    return tf32, bool(torch.backends.cuda.matmul.allow_fp16_accumulation)
+    return precision.tf32_users(torch), precision.half_accumulation(torch)

@@ -14,6 +14,7 @@ from .ceilings import cpu_cache
 from .detect import Found
 from .efficiency import efficiencies
 from .host_calls import host_prices
+from .precision import tf32_products
 from .sampling import Sampler
 
 SIDES = {"cpu": (512, 1024, 2048), "other": (4096, 8192)}
@@ -109,20 +110,6 @@ def _bandwidth(torch: Any, sampler: Sampler, size: int) -> float:
 def _shortest(torch: Any, sampler: Sampler) -> float:
     x = torch.zeros(16, device=sampler.device)
     return sampler.short(lambda: x.add_(1))
-
-
-@contextmanager
-def tf32_products(torch: Any, place: Any, *, allowed: bool) -> Iterator[None]:
-    """Float32 products as TF32, or not; as it was afterwards."""
-    if place.type != "cuda":
-        yield
-        return
-    before = torch.backends.cuda.matmul.fp32_precision
-    torch.backends.cuda.matmul.fp32_precision = "tf32" if allowed else "ieee"
-    try:
-        yield
-    finally:
-        torch.backends.cuda.matmul.fp32_precision = before
 
 
 @contextmanager
