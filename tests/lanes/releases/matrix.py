@@ -203,7 +203,10 @@ def page(outcomes: list[Outcome], newer: str | None, listed: tuple[str, ...], te
         f"{passing(outcomes, listed)} An older torch is refused in one sentence. A newer one is unproven and not refused: "
         f"`flopsight doctor` says in seconds what works with it."
     )
-    folders = f"The tests of this table: {', '.join(f'`tests/{name}`' for name in tests)}."
+    folders = (
+        f"flopsight {flopsight_version()}. The tests of this table: {', '.join(f'`tests/{name}`' for name in tests)}. "
+        "The others run on the pinned torch alone."
+    )
     return f"""# Torch versions
 
 {fill(opening, WIDTH)}
@@ -212,7 +215,7 @@ def page(outcomes: list[Outcome], newer: str | None, listed: tuple[str, ...], te
 | --- | --- | --- | --- |
 {rows}
 
-flopsight {flopsight_version()}. {fill(folders, WIDTH)}
+{fill(folders, WIDTH)}
 
 {DIFFERENCES}
 ## How the table is made

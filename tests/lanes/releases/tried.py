@@ -15,18 +15,10 @@ from fetch import environment, fetched, python_version
 
 ROOT = Path(__file__).resolve().parents[3]
 MATRIX_TESTS = (
-    "formulas",
-    "capture",
-    "measure",
-    "training",
-    "compat",
-    "no_trace",
-    "agreement",
-    "loop",
-    "zoo",
-    "doctor",
-)
-"""What the matrix runs: everything that depends on torch and needs no other process."""
+    "formulas", "capture", "measure", "training", "compat", "no_trace", "agreement", "loop", "zoo", "doctor",
+    "analysis", "cli", "config", "files", "hardware", "integrations", "progress", "render", "store", "sweeping", "units",
+)  # fmt: skip
+"""What the matrix runs: not the examples in the docs, model targets, and what starts processes of its own, which are slow."""
 LANE_TESTS = ("formulas", "capture", "compat", "no_trace/test_order.py", "doctor")
 """What the lane runs, so that two releases and their downloads fit into its time."""
 
