@@ -16,7 +16,7 @@ from .address import FILE, HELP, LIBRARIES, MODULE, Address, parse_address
 from .calls import check_inputs
 from .changes import check_names, check_required, typed
 from .inputs import Spec
-from .source_names import SourceFile
+from .source_names import Arguments, SourceFile
 from .users import users_code
 
 SIZE = re.compile(r"(?:^|\.)(num|n)_|_(size|dim|heads|layers|experts|embeddings)$")
@@ -76,7 +76,9 @@ def unknown_optimizer(name: str) -> InputError:
 
 
 def _check_zoo(address: Address) -> None:
-    zoo.find(address.name)
+    entry = zoo.find(address.name)
+    source = SourceFile(Path(zoo.__file__).parent / f"{entry.home}.py")
+    _check_arguments(address, source.arguments(entry.factory))
 
 
 def _check_hugging_face(address: Address) -> None:
@@ -162,7 +164,11 @@ def _check_source(address: Address, path: Path) -> None:
     first, *inner = address.name.split(".")
     if names is not None and first not in names:
         raise missing_name(address, sorted(names), [name for name in source.definitions if not name.startswith("_")])
-    found = None if inner else source.arguments(first)
+    _check_arguments(address, None if inner else source.arguments(first))
+
+
+def _check_arguments(address: Address, found: Arguments | None) -> None:
+    """Refuse changes that a class or function does not take, and a call without what it needs."""
     if found is not None:
         if not found.takes_any:
             check_names(address.shown, address.changes, found.names)

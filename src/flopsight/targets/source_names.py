@@ -123,7 +123,7 @@ class SourceFile:
         found = {
             name
             for name, node in self.definitions.items()
-            if isinstance(node, ast.ClassDef) and not node.decorator_list and all(map(_is_enum, node.bases))
+            if isinstance(node, ast.ClassDef) and not node.decorator_list and all(map(_is_plain, node.bases))
         }
         for node in _statements(self._tree):
             if isinstance(node, ast.Import):
@@ -133,8 +133,8 @@ class SourceFile:
         return found
 
 
-def _is_enum(base: ast.expr) -> bool:
-    return ast.unparse(base).endswith("Enum")
+def _is_plain(base: ast.expr) -> bool:
+    return ast.unparse(base).endswith(("Enum", "nn.Module"))
 
 
 def _bare_module(node: ast.ClassDef) -> Arguments | None:
