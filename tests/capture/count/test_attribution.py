@@ -477,3 +477,22 @@ def test_a_gradient_by_torch_func_inside_a_module_is_backward_too():
 
     assert profile.forward.macs == profile.backward.macs == 4 * 8 * 8
     assert not profile.recompute.macs
+
+
+def test_a_model_whose_part_refers_to_it_is_counted_by_the_names_that_end():
+    class Part(nn.Module):
+        def __init__(self, whole):
+            super().__init__()
+            self.layer, self.whole = nn.Linear(8, 4), whole
+
+        def forward(self, x):
+            return self.layer(x)
+
+    model = nn.Sequential()
+    model.add_module("part", Part(model))
+
+    for on in ("real", "meta"):
+        profile = flopsight.count(model, (torch.ones(2, 8),), train=True, on=on)
+
+        assert profile["part.layer"].macs == profile.macs == 2 * 8 * 4
+        assert [node.path for node in profile.walk() if node.path != "<outside>"] == ["", "part", "part.layer"]

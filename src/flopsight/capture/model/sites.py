@@ -151,14 +151,25 @@ def sites_of(model: nn.Module | Sites | None) -> Sites:
 
 
 def paths(module: nn.Module, path: str = "") -> Iterator[tuple[str, nn.Module]]:
-    """Every module with its qualified name, parents first; a shared one comes under each of its names."""
-    waiting = [(path, module)]
+    """Every module with its qualified name, parents first; a shared one comes under each of its names.
+
+    A module that is registered below itself, as a parent that a child refers to, has no name there.
+    """
+    waiting: list[tuple[str | None, nn.Module]] = [(path, module)]
+    above: set[int] = set()
     while waiting:
-        path, module = waiting.pop()
-        yield path, module
+        name, module = waiting.pop()
+        if name is None:  # everything below it was there
+            above.discard(id(module))
+            continue
+        yield name, module
         if module._modules:
-            below = [(name, child) for name, child in module._modules.items() if child is not None]
-            waiting += [(f"{path}.{name}" if path else name, child) for name, child in reversed(below)]
+            above.add(id(module))
+            waiting.append((None, module))
+            below = [(key, child) for key, child in module._modules.items() if child is not None]
+            waiting += [
+                (f"{name}.{key}" if name else key, child) for key, child in reversed(below) if id(child) not in above
+            ]
 
 
 def _common(path: str, other: str) -> int:
