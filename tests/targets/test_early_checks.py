@@ -83,8 +83,8 @@ def ask(tmp_path):
         ),
         (("profile", "net.py:model:width=8"), "flopsight: net.py:model has no argument 'width'. It takes none."),
         (
-            ("profile", "zoo:resnet18:clases=3"),
-            "flopsight: zoo:resnet18 has no argument 'clases'. Did you mean 'classes'?",
+            ("profile", "zoo:alexnet:clases=3"),
+            "flopsight: zoo:alexnet has no argument 'clases'. Did you mean 'classes'?",
         ),
         (("profile", "HF:llama"), "flopsight: There is no module 'HF' to import HF from. Did you mean 'hf:llama'?"),
         (("profile", ""), "flopsight: '' names no model. A target is file.py:Class"),
