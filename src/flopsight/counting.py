@@ -25,7 +25,7 @@ from .capture.model.outside_caches import kept_outside_caches
 from .capture.model.restore import Values, kept_inputs, kept_model, kept_rng, own_autocast_cache
 from .capture.model.run import Run
 from .capture.model.sites import Sites, sites_of
-from .capture.model.training_state import kept_from_own_steps, kept_training_state
+from .capture.model.training_state import kept_from_own_steps, kept_gradients, kept_training_state
 from .capture.time.clock import pausing
 from .capture.twin.meta_copy import NoTwinError, twin_of
 from .capture.twin.meta_counter import MetaCounter
@@ -52,6 +52,8 @@ def kept(run: Run) -> Iterator[int]:
             copied += stack.enter_context(kept_training_state(run.model, optimizer))
         if run.optimizer is None:
             stack.enter_context(kept_from_own_steps())
+        if not run.train:
+            stack.enter_context(kept_gradients(()))
         yield copied
 
 

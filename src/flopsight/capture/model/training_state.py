@@ -54,7 +54,7 @@ def _stepped_by(optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:
 
 @contextmanager
 def kept_from_own_steps() -> Iterator[None]:
-    """Put back what optimizers change that a forward steps itself, and the gradients that it makes for them."""
+    """Put back what optimizers change that a forward steps itself."""
     noted: dict[torch.optim.Optimizer, _BeforeStep] = {}
     tensors: set[torch.Tensor] = set()
 
@@ -64,7 +64,7 @@ def kept_from_own_steps() -> Iterator[None]:
             tensors.update(noted[optimizer].tensors)
 
     try:
-        with optimizer_steps(note, lambda: None), kept_gradients(()):
+        with optimizer_steps(note, lambda: None):
             yield
     finally:
         put_all_back(before.put_back for before in noted.values())
