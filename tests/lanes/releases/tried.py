@@ -16,7 +16,7 @@ from fetch import environment, fetched, python_version
 ROOT = Path(__file__).resolve().parents[3]
 MATRIX_TESTS = (
     "formulas", "capture", "measure", "training", "compat", "no_trace", "agreement", "loop", "zoo", "doctor",
-    "analysis", "cli", "config", "files", "hardware", "integrations", "progress", "render", "store", "sweeping", "units",
+    "analysis", "cli", "config", "files", "hardware", "progress", "render", "store", "sweeping", "units",
 )  # fmt: skip
 """What the matrix runs: not the examples in the docs, model targets, and what starts processes of its own, which are slow."""
 LANE_TESTS = ("formulas", "capture", "compat", "no_trace/test_order.py", "doctor")
