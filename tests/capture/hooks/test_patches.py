@@ -4,8 +4,9 @@ import gc
 from weakref import ref
 
 import pytest
+from torch import nn
 
-from flopsight.capture.hooks.patches import _patch, wrapped
+from flopsight.capture.hooks.patches import _patch, module_calls, unpatched_if_alone, wrapped
 
 
 class Owner:
@@ -118,3 +119,22 @@ def test_a_suspension_that_could_not_end_goes_with_the_last_wrapper(owner, seen)
         owner.call()
 
     assert seen == ["next"]
+
+
+def test_a_wrapper_that_comes_while_the_only_one_rests_sees_the_calls():
+    seen, plain = [], nn.Module.__call__
+
+    def watching(name):
+        return lambda call: lambda module, *given: seen.append(name) or call(module, *given)
+
+    with module_calls(watching("first")):
+        with unpatched_if_alone():
+            assert nn.Module.__call__ is plain
+            with module_calls(watching("second")):
+                nn.Identity()(1)
+            assert nn.Module.__call__ is plain
+        assert "second" in seen
+        seen.clear()
+        nn.Identity()(1)
+    assert seen == ["first"]
+    assert nn.Module.__call__ is plain

@@ -54,6 +54,8 @@ class _Patch(Shared[_Wrapper]):
         self.hidden: dict[int, tuple[_Wrapper, ...]] = {}
         """By thread: the wrappers that do not see its calls."""
         self.suspended = 0
+        self.resting: set[_Wrapper] = set()
+        """Wrappers that need not see calls as long as there are no others."""
         self._owner, self._name = owner, name
         self._plain: Call = getattr(owner, name)
         self._installed: Call | None = None
@@ -70,6 +72,7 @@ class _Patch(Shared[_Wrapper]):
         if not self.users:  # a block that ended at the end of Python's recursion could not undo these
             self.suspended = 0
             self.hidden.clear()
+            self.resting.clear()
         found: Call = getattr(self._owner, self._name)
         if found is not self._installed:
             self._step_over(found)
@@ -117,7 +120,7 @@ class _Patch(Shared[_Wrapper]):
 
     def _composed(self) -> Call:
         plain, wrappers = self._plain, self._reachable if self._buried else self.users
-        if not wrappers or self.suspended:
+        if self.suspended or self.resting.issuperset(wrappers):
             return plain
         everyone = _over(plain, wrappers)
         if not self.hidden:
@@ -264,10 +267,23 @@ def unpatched() -> AbstractContextManager[None]:
     return _suspended([] if internals.runs_eager() else [_patch(nn.Module, "__call__")])
 
 
-def unpatched_if_alone() -> AbstractContextManager[None]:
-    """Take the wrapper off module calls if it is the only one: it has seen its call and need not slow the calls inside."""
+@contextmanager
+def unpatched_if_alone() -> Iterator[None]:
+    """Take the wrapper off module calls while it is the only one: it has seen its call and need not slow the calls inside.
+
+    One that another thread adds meanwhile brings it back: that thread's calls have to be seen.
+    """
     patch = _patch(nn.Module, "__call__")
-    return _suspended([patch] if len(patch.users) == 1 else [])
+    with patch.lock:
+        alone = patch.users[:] if len(patch.users) == 1 else []
+        patch.resting.update(alone)
+        patch.settle()
+    try:
+        yield
+    finally:
+        with patch.lock:
+            patch.resting.difference_update(alone)
+            patch.settle()
 
 
 @contextmanager

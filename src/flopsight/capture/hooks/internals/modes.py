@@ -44,9 +44,10 @@ def transformed() -> bool:
 
 
 def changes_ops() -> bool:
-    """Whether anything but our one mode has a say in which ops run: other modes, torch.func, autocast, forward-mode gradients."""
+    """Whether anything but our one mode has a say in which ops run, or looks on: other modes, torch.func, autocast, a tracer."""
     return bool(
         dispatch_depth() != 1
+        or torch._C._get_tracing_state() is not None
         or function_modes()
         or torch._C._functorch.peek_interpreter_stack() is not None
         or torch._C._is_any_autocast_enabled()
