@@ -334,3 +334,16 @@ def test_an_exception_leaves_the_recording_watching():
         model(batch())
         batch() @ torch.ones(WIDTH, WIDTH)
     assert recording.profile.macs == 5 * SQUARE
+
+
+def test_a_counter_that_another_mode_took_off_counts_no_known_call():
+    model = square()
+    with flopsight.recording(model):
+        model(batch())
+    with Seen():
+        recording = flopsight.recording(model)
+        recording.__enter__()
+        model(batch())
+    model(batch())
+    recording.__exit__(None, None, None)
+    assert recording.profile.macs == SQUARE

@@ -68,10 +68,8 @@ class Counter(TorchDispatchMode):
         self._in_loop = in_loop
         self._ownership: Ownership | None = None
         self._parallel = ParallelWork(self.sites, self.tape)
-        self._known_calls = KnownCalls(self.tape)
-        self._modules = ModuleWatch(
-            self.sites, self.tape, self._parallel, self._known_calls, has_values=self.has_values
-        )
+        self.known_calls = KnownCalls(self.tape)
+        self._modules = ModuleWatch(self.sites, self.tape, self._parallel, self.known_calls, has_values=self.has_values)
         self._stack = ExitStack()
         self._depth = 0
         self._body: Exits | None = None
@@ -197,7 +195,7 @@ class Counter(TorchDispatchMode):
         if position.setting_up and not info.exchanges:
             return  # shapes are worked out, once
         info.calls += 1
-        learned = self._known_calls.learning
+        learned = self.known_calls.learning
         if info.kind == "view":
             self._note_view(info, args, output, attribution, position)
             if learned is not None:
@@ -262,7 +260,7 @@ class Counter(TorchDispatchMode):
 
     def _expand(self, info: OpInfo, func: Any, args: Any, kwargs: Any) -> Any:
         """Look inside an op that has no formula, where that is safe; else note it as it is."""
-        self._known_calls.learning = None  # whether we look inside depends on the formulas that there are
+        self.known_calls.learning = None  # whether we look inside depends on the formulas that there are
         if is_higher_order(func):
             return self._expand_higher_order(func, args, kwargs)
         apart = in_other_ops(info, func, args)

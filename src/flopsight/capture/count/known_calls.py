@@ -71,7 +71,13 @@ class KnownCalls:
 
     def run(self, plain: Callable[..., Any], module: nn.Module, given: torch.Tensor, site: Site) -> Any:
         """Make the call; the ops of a call that is known are noted, and not watched. Every line in it costs every call."""
-        if type(given) is not torch.Tensor or internals.changes_ops() or _runs_more(module) or self._saving_runs_more():
+        if (
+            type(given) is not torch.Tensor
+            or getattr(internals.only_mode(), "known_calls", None) is not self  # or our mode was taken off
+            or internals.changes_ops()
+            or _runs_more(module)
+            or self._saving_runs_more()
+        ):
             return plain(module, given)
         key = self._key(module, given)
         steps = _learned.get(key)

@@ -43,11 +43,15 @@ def transformed() -> bool:
     return torch._C._functorch.peek_interpreter_stack() is not None
 
 
+def only_mode() -> Any:
+    """The one dispatch mode that is on this thread; None where there are none or several."""
+    return torch._C._get_dispatch_stack_at(0) if dispatch_depth() == 1 else None
+
+
 def changes_ops() -> bool:
-    """Whether anything but our one mode has a say in which ops run, or looks on: other modes, torch.func, autocast, a tracer."""
+    """Whether anything but a dispatch mode has a say in which ops run, or looks on: function modes, torch.func, autocast, a tracer."""
     return bool(
-        dispatch_depth() != 1
-        or torch._C._get_tracing_state() is not None
+        torch._C._get_tracing_state() is not None
         or function_modes()
         or torch._C._functorch.peek_interpreter_stack() is not None
         or torch._C._is_any_autocast_enabled()
