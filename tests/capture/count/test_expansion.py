@@ -1,6 +1,7 @@
 """Custom ops: their torch ops are counted, and what leaves torch inside them is unknown by name."""
 
 import ctypes
+from typing import Sequence  # noqa: UP035  torch reads this name alone before 2.7
 
 import pytest
 import torch
@@ -114,7 +115,7 @@ def tripled(x: torch.Tensor) -> torch.Tensor:
 
 
 @torch.library.custom_op("expansion::product_of", mutates_args=())
-def product_of(xs: list[torch.Tensor]) -> torch.Tensor:
+def product_of(xs: Sequence[torch.Tensor]) -> torch.Tensor:
     return xs[0] * xs[1]
 
 
