@@ -52,9 +52,12 @@ Width = Annotated[int | None, typer.Option("--width", help="Characters in a line
 On = Annotated[
     str | None,
     typer.Option(
-        "--on", metavar="DEVICE", help="Limits on a device that is not here: h100-sxm, a100-sxm4-80, mi300x.", autocompletion=complete_hardware,
+        "--on",
+        metavar="DEVICE",
+        help="Limits on a device that is not here: h100-sxm, a100-sxm4-80, mi300x.",
+        autocompletion=complete_hardware,
     ),
-]  # fmt: skip
+]
 Progress = Annotated[
     bool,
     typer.Option("--progress", help="Say on stderr what is being done, a line a phase, where that is no terminal."),
