@@ -150,6 +150,16 @@ def test_a_class_whose_forward_was_replaced_counts(monkeypatch):
     assert (before.profile.macs, after.profile.macs) == (SQUARE, 2 * SQUARE)
 
 
+def test_a_function_that_was_replaced_counts(monkeypatch):
+    model, linear = square(), F.linear
+    with flopsight.recording(model) as before:
+        model(batch())
+    monkeypatch.setattr(F, "linear", lambda given, weight, bias: linear(linear(given, weight), weight, bias))
+    with flopsight.recording(model) as after:
+        model(batch())
+    assert (before.profile.macs, after.profile.macs) == (SQUARE, 2 * SQUARE)
+
+
 @pytest.mark.parametrize("outside", [True, False])
 def test_a_mode_of_the_users_sees_every_op(outside):
     model, seen = square(), Seen()

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from operator import attrgetter
+from types import BuiltinFunctionType
 from typing import Any
 
 import torch
 from torch import nn
+from torch.nn import functional as F  # noqa: N812
 
 from ..hooks import internals
 from ..model.sites import Site
@@ -45,6 +47,12 @@ METHODS = {
     layer: frozenset(name for name in dir(layer) if callable(getattr(layer, name))) | {"_compiled_call_impl"}
     for layer in SETTINGS
 }
+FUNCTIONS = (
+    "linear", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "pad", "batch_norm",
+    "layer_norm", "rms_norm", "group_norm", "embedding", "dropout", "relu", "relu6", "silu", "hardswish", "hardsigmoid",
+    "gelu", "leaky_relu",
+)  # fmt: skip
+"""What the layers call in `torch.nn.functional`."""
 RUN_BY_CALL = ("forward", "_conv_forward", "_output_padding", "_check_input_dim")
 PLAIN = (torch.Tensor, nn.Parameter)
 TRAITS = attrgetter("__class__", "shape", "dtype", "layout", "requires_grad")
@@ -65,7 +73,8 @@ class KnownCalls:
         self.learning: list[Step] | None = None
         """The ops of a call that is met for the first time; None where none are to be noted here."""
         # Memory is followed op by op: nothing is known of it without a look.
-        self.layers = frozenset(filter(_as_torch_has_it, SETTINGS if tape.live is None else ()))
+        knows = tape.live is None and all(_is_torchs(getattr(F, name)) for name in FUNCTIONS)
+        self.layers = frozenset(filter(_as_torch_has_it, SETTINGS if knows else ()))
         """The kinds of modules that it knows the calls of."""
         self._tape = tape
 
@@ -139,9 +148,14 @@ def _is_plain(tensor: torch.Tensor | None) -> bool:
 
 
 def _as_torch_has_it(layer: type[nn.Module]) -> bool:
-    """Whether the methods of a layer are torch's: another library's may run anything."""
-    methods = [getattr(layer, name) for name in RUN_BY_CALL if hasattr(layer, name)]
-    return all(getattr(method, "__globals__", {}).get("__name__", "").startswith("torch.nn.") for method in methods)
+    """Whether the methods of a layer are torch's."""
+    return all(_is_torchs(getattr(layer, name)) for name in RUN_BY_CALL if hasattr(layer, name))
+
+
+def _is_torchs(function: Any) -> bool:
+    """Whether a function is torch's own: one that another library put in its place may run anything."""
+    home: str = getattr(function, "__globals__", {}).get("__name__", "")
+    return isinstance(function, BuiltinFunctionType) or home.startswith("torch.nn.")
 
 
 def _follows_from_shapes(step: Step) -> bool:
