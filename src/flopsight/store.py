@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import gc
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ from typing import Any
 from . import caveats
 from .caveats import Caveat
 from .codec import Codec, DamagedError, listed, member, number, one_of, shown, table, text, whole_number
+from .collector import collector_paused
 from .comm import CommRow
 from .costs import OpRow
 from .errors import ProfileFileError
@@ -63,7 +63,7 @@ def load_profile(path: str | Path) -> Profile:
 
 def dumps(profile: Profile | Job) -> str:
     """A profile or a job as JSON text; a rank's profile has its summary in the first line."""
-    with _collector_paused():
+    with collector_paused():
         if isinstance(profile, Job):
             return json.dumps({"kind": JOB, "schema": SCHEMA, "job": _encode_job(profile)}, separators=COMPACT)
         page: dict[str, Any] = {"kind": KIND, "schema": SCHEMA}
@@ -75,7 +75,7 @@ def dumps(profile: Profile | Job) -> str:
 
 def loads(contents: str, source: str = "The text") -> Profile | Job:
     """A profile or a job from JSON text."""
-    with _collector_paused():
+    with collector_paused():
         page = _parse(contents, source)
         _check_schema(page, source)
         if page["kind"] == JOB:
@@ -118,18 +118,6 @@ def _one_sentence(source: str, part: str) -> Iterator[None]:
         raise ProfileFileError(f"{source} is a damaged flopsight profile: {part}{problem}.") from None
     except RecursionError:
         raise ProfileFileError(f"{source} is a damaged flopsight profile: it is nested too deeply.") from None
-
-
-@contextmanager
-def _collector_paused() -> Iterator[None]:
-    """No garbage collection meanwhile: it would look through the many new objects again and again, and find none to free."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
 
 
 def _parse(contents: str, source: str) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import flopsight
 ROOT = Path(flopsight.__file__).parent
 
 FLOORS = (
-    ("units", "errors", "files", "codec", "printable", "progress"),
+    ("units", "errors", "files", "codec", "printable", "progress", "collector"),
     (
         "tree",
         "node",
@@ -76,6 +76,7 @@ NO_TORCH = (
     "errors",
     "units",
     "progress",
+    "collector",
     "records",
     "op_kinds",
     "tree",

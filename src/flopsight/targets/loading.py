@@ -9,13 +9,13 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from ..collector import collector_paused
 from ..errors import InputError
 from .address import HELP, Address
 from .blueprint import Blueprint, Call, Sizes
 from .calls import check_call, check_passed_on, needs_inputs, without_inputs
 from .early_checks import find_target
 from .inputs import Spec, batch_and_tokens, make_inputs
-from .packages import no_collections
 from .room import build_within_memory
 from .users import users_code
 
@@ -55,7 +55,7 @@ def load_target(
     Where it `generates`, a model type of transformers comes with its vocabulary head.
     """
     address = find_target(text) if isinstance(text, str) else text
-    with no_collections():
+    with collector_paused():  # torch makes half a million objects when it is imported
         from ..capture.hooks.garbage import rarer_collections
     with rarer_collections():
         blueprint = make_blueprint(address, generates=generates)

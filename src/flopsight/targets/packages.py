@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import gc
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
@@ -29,18 +26,6 @@ def transformers_for(model_type: str) -> Any:
         for name in BESIDE_TEXT:
             sys.modules.setdefault(name, None)  # type: ignore[arg-type]  # Python's mark of a module that is missing
     return library("transformers")
-
-
-@contextmanager
-def no_collections() -> Iterator[None]:
-    """Turn Python's garbage collector off, for imports: torch makes half a million objects, and none of them is garbage."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
 
 
 def library(name: str) -> Any:
