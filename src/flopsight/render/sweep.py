@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from .. import units
 from ..errors import InputError
 
-if TYPE_CHECKING:  # growths are fitted with numpy, and a mistake in a command is told without it
+if TYPE_CHECKING:  # `analysis.growth` imports numpy, and commands check their words without it
     from ..analysis.growth import Growth
 
 Row = Mapping[str, Any]

@@ -16,7 +16,7 @@ REGISTERED = re.compile(
 )
 """A model of timm or torchvision: registered under its function's name, or under one that is given."""
 CONFIG_TABLES = ("auto_mappings.py", "configuration_auto.py")
-BESIDE_TEXT = re.compile(r"pixel_values|input_features|input_values|backbone|timm|torchvision|torchaudio|scipy")
+SIGHT_AND_SOUND = re.compile(r"pixel_values|input_features|input_values|backbone|timm|torchvision|torchaudio|scipy")
 """What a model that sees or hears has in its source."""
 DIFFUSERS_MODEL = re.compile(r"^class ([A-Z]\w*)\([^)]*ModelMixin[^)]*\)", re.MULTILINE)
 
@@ -84,7 +84,7 @@ def config_sources(model_type: str) -> tuple[Path, ...]:
 def is_text_model(model_type: str) -> bool:
     """Whether a model type of transformers works on nothing but text, by its source; no where that is not found."""
     models = [path for source in config_sources(model_type)[:1] for path in source.parent.glob("modeling_*.py")]
-    return bool(models) and not any(BESIDE_TEXT.search(path.read_text(encoding="utf-8")) for path in models)
+    return bool(models) and not any(SIGHT_AND_SOUND.search(path.read_text(encoding="utf-8")) for path in models)
 
 
 def _sibling_folders(model_type: str) -> list[str]:
