@@ -1,6 +1,7 @@
 """What may not be in the repository: paths of somebody's machine, hosts of package registries, large files."""
 
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -13,19 +14,21 @@ FORBIDDEN = {
         r"https?://[\w.-]*(?:pypi|npmjs|registry|artifactory|nexus)[\w.-]*", re.IGNORECASE
     ),
 }
+BUILT = {"__pycache__", "build", "dist", "node_modules", "out"}
 LARGEST = 1_500_000
 
 
 def tracked():
-    """What git tracks; from an archive without git, every file outside the environments."""
-    if (ROOT / ".git").exists():
-        listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True)
-        names = [ROOT / name for name in listed.stdout.split("\0") if name]
-    else:
-        names = [
-            path for path in ROOT.rglob("*") if not any(part.startswith(".") for part in path.relative_to(ROOT).parts)
-        ]
-    return [path for path in names if path.is_file()]
+    """What git tracks; without git, or in a copy that git does not know, every file that is not built here."""
+    if shutil.which("git"):
+        listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True)
+        if listed.returncode == 0 and listed.stdout:
+            return [path for name in listed.stdout.split("\0") if name and (path := ROOT / name).is_file()]
+    return [path for path in ROOT.rglob("*") if path.is_file() and not is_built(path.relative_to(ROOT))]
+
+
+def is_built(path):
+    return any(part.startswith(".") or part in BUILT or part.endswith(".egg-info") for part in path.parts)
 
 
 def findings(text):
@@ -72,3 +75,12 @@ def test_the_search_finds_what_it_looks_for(text):
 )
 def test_the_search_leaves_the_rest_alone(text):
     assert not findings(text)
+
+
+def test_the_files_are_found_without_git(monkeypatch):
+    by_git = set(tracked())
+    monkeypatch.setenv("PATH", "")
+    by_hand = set(tracked())
+
+    assert {ROOT / "README.md", ROOT / "src/flopsight/__init__.py", Path(__file__)} <= by_git & by_hand
+    assert all(path.suffix != ".pyc" for path in by_hand)
