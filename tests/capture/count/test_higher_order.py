@@ -90,7 +90,7 @@ def test_a_recorded_loop_trains_as_it_does_without_us(kind):
 
     assert recording.profile.backward.macs == PRODUCT
     assert torch.equal(model.layer.weight.grad, torch.full((WIDTH, WIDTH), float(ROWS)))
-    assert torch.allclose(output, model(X))
+    assert torch.allclose(output, model(X), atol=1e-6), "sums may end near zero"
 
 
 def test_every_trip_of_a_loop_is_counted():

@@ -127,13 +127,6 @@ class Attribution:
             return position.acting, self._where(position)[1]
         return self._where(position)
 
-    def plain(self, position: Position) -> bool:
-        """Whether what runs outside of backward is a forward of the row that was called, and nothing around it."""
-        site = position.site
-        return site is not self.sites.outside and not (
-            position.acting or position.setting_up or position.relabelled or site is self._optimizing
-        )
-
     def _where(self, position: Position) -> tuple[Site, str]:
         site = position.site
         task = internals.graph_task()

@@ -24,7 +24,6 @@ from ..model.tensors import flat, raw
 from .attribution import Attribution, Position
 from .expansion import Body, Exits, in_other_ops
 from .higher_order import entering, in_python, is_higher_order
-from .known_calls import KnownCalls
 from .live import GATHERED, RECOMPUTED
 from .module_watch import ModuleWatch
 from .opinfo import OpInfo, UnseenWork, describe, values_by_name
@@ -68,8 +67,7 @@ class Counter(TorchDispatchMode):
         self._in_loop = in_loop
         self._ownership: Ownership | None = None
         self._parallel = ParallelWork(self.sites, self.tape)
-        self.known_calls = KnownCalls(self.tape)
-        self._modules = ModuleWatch(self.sites, self.tape, self._parallel, self.known_calls, has_values=self.has_values)
+        self._modules = ModuleWatch(self.sites, self.tape, self._parallel, has_values=self.has_values)
         self._stack = ExitStack()
         self._depth = 0
         self._body: Exits | None = None
@@ -195,11 +193,8 @@ class Counter(TorchDispatchMode):
         if position.setting_up and not info.exchanges:
             return  # shapes are worked out, once
         info.calls += 1
-        learned = self.known_calls.learning
         if info.kind == "view":
             self._note_view(info, args, output, attribution, position)
-            if learned is not None:
-                learned.append((info, None))
             return
         sparse = False
         for value in args:
@@ -243,8 +238,6 @@ class Counter(TorchDispatchMode):
             if repeats is not None and phase is FORWARD and repeats.note(info, (given, named), args, kwargs, output):
                 facts = (*facts, REPEATED)
             self.tape.ops.add((info, given, named, made, facts, site, phase))
-            if learned is not None:
-                learned.append((info, (given, named, made, facts)))
 
     def _note_view(self, info: OpInfo, args: Any, output: Any, attribution: Attribution, position: Position) -> None:
         """A view does no work, but may show whose forward runs, allocate, or be kept by a checkpoint."""
@@ -260,7 +253,6 @@ class Counter(TorchDispatchMode):
 
     def _expand(self, info: OpInfo, func: Any, args: Any, kwargs: Any) -> Any:
         """Look inside an op that has no formula, where that is safe; else note it as it is."""
-        self.known_calls.learning = None  # whether we look inside depends on the formulas that there are
         if is_higher_order(func):
             return self._expand_higher_order(func, args, kwargs)
         apart = in_other_ops(info, func, args)

@@ -12,7 +12,6 @@ from ..hooks.patches import Call, compiling
 from ..model.sites import Sites
 from ..model.tensors import tensors_in
 from .attribution import Attribution, Position
-from .known_calls import KnownCalls
 from .live import INPUTS, held_by
 from .parallel_work import ParallelWork
 from .tape import Tape
@@ -21,22 +20,18 @@ from .tape import Tape
 class ModuleWatch:
     """Notes the calls of a model's modules on a tape, and sets the row that ops belong to meanwhile."""
 
-    def __init__(
-        self, sites: Sites, tape: Tape, parallel: ParallelWork, known: KnownCalls, *, has_values: bool
-    ) -> None:
+    def __init__(self, sites: Sites, tape: Tape, parallel: ParallelWork, *, has_values: bool) -> None:
         self.attribution: Attribution | None = None
         """Where threads are; None while nothing is watched."""
         self._sites = sites
         self._tape = tape
         self._parallel = parallel
-        self._known = known
         self._reads_padding = has_values and tape.live is not None
 
     def watch(self, plain: Call) -> Call:
         """Module calls that know their row. Every line in it costs every module call."""
         tape, parallel, sites, outside = self._tape, self._parallel, self._sites, self._sites.outside
         saved, live, single = tape.saved, tape.live, self._sites.single_rows.get
-        known, layers = self._known, self._known.layers
         graph_task, tracing_shapes = internals.graph_task, internals.tracing_shapes
 
         def watched(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
@@ -60,16 +55,7 @@ class ModuleWatch:
             before = live.current if live is not None else 0
             output = None
             try:
-                if (
-                    type(module) in layers
-                    and now == -1
-                    and len(args) == 1
-                    and not kwargs
-                    and attribution.plain(position)
-                ):
-                    output = known.run(call, module, args[0], site)
-                else:
-                    output = call(module, *args, **kwargs)
+                output = call(module, *args, **kwargs)
             except BaseException as problem:
                 self.blame(problem, position)
                 raise

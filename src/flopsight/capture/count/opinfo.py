@@ -20,12 +20,11 @@ class OpInfo:
     """Name, kind and arguments of an op, read once before its first call is recorded."""
 
     __slots__ = (
-        "allocates", "calls", "defaults", "exchanges", "expand", "facts", "func", "kind", "name", "names", "overload", "seeded", "writes",
+        "allocates", "calls", "defaults", "exchanges", "expand", "facts", "kind", "name", "names", "overload", "seeded", "writes",
     )  # fmt: skip
 
     def __init__(self, func: Any) -> None:
         schema = internals.schema(func)
-        self.func = func
         self.name = schema.name.replace("::", ".")
         self.overload = schema.overload_name or "default"
         arguments = [argument for argument in schema.arguments if not argument.is_out]
@@ -42,12 +41,6 @@ class OpInfo:
         self.seeded = torch.Tag.nondeterministic_seeded in func.tags
         self.writes = tuple(each.name for each in schema.arguments if each.alias_info and each.alias_info.is_write)
 
-    def anew(self) -> OpInfo:
-        """The same for another run, not called yet."""
-        fresh = copy(self)
-        fresh.calls = 0
-        return fresh
-
 
 class UnseenWork(OpInfo):
     """Work that passes no dispatcher: the kernels of a CUDA graph, numpy in the backward of a custom op."""
@@ -55,7 +48,7 @@ class UnseenWork(OpInfo):
     __slots__ = ()
 
     def __init__(self, name: str) -> None:
-        self.func, self.name, self.overload, self.names, self.defaults = None, name, "default", (), {}
+        self.name, self.overload, self.names, self.defaults = name, "default", (), {}
         self.kind, self.allocates, self.facts, self.expand, self.calls = "other", False, None, False, 0
         self.exchanges, self.seeded, self.writes = False, False, ()
 
@@ -66,7 +59,6 @@ class HigherOrderInfo(OpInfo):
     __slots__ = ()
 
     def __init__(self, func: Any) -> None:
-        self.func = func
         self.name = f"higher_order.{func.name()}"
         self.overload = "default"
         self.names = HIGHER_ORDER_NAMES.get(func.name(), ())
@@ -206,6 +198,6 @@ def describe(func: Any, known: Callable[[str], bool]) -> OpInfo:
         return HigherOrderInfo(func)
     if func not in _described:
         _described[func] = OpInfo(func)
-    info = _described[func].anew()
+    info = copy(_described[func])
     info.expand = info.expand and not known(info.name)
     return info

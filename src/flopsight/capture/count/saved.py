@@ -37,8 +37,8 @@ class Saved:
         self._excluded = list(exclude)
         """What is left out as soon as anything is saved at all; without gradients nothing is."""
         self._here: Any = None
-        self._ours: dict[Any, Any] = {}
-        """Our hooks that are on, each with the hooks that it covers."""
+        self._ours: set[Any] = set()
+        """Our hooks that are on."""
 
     @property
     def bytes(self) -> Counter[Site]:
@@ -154,12 +154,6 @@ class Saved:
         top = internals.top_saved_hooks()
         return top is not None and top[0] not in self._ours and not internals.in_checkpoint()
 
-    @property
-    def alone(self) -> bool:
-        """Whether nothing but our own hooks runs when a tensor is saved."""
-        top = internals.top_saved_hooks()
-        return top is None or (top[0] in self._ours and self._ours[top[0]] is None)
-
     @contextmanager
     def on_top(self, *, below: bool = False) -> Iterator[None]:
         """Have torch call our hooks for what is saved inside the block; ours call the hooks that they cover."""
@@ -174,7 +168,7 @@ class Saved:
             # A graph that holds its own output would never be freed unless its backward runs.
             return tensor if tensor.is_leaf else internals.detached(tensor)
 
-        self._ours[pack] = theirs
+        self._ours.add(pack)
         try:
             with (
                 _beside_torch_func(pack),
@@ -182,7 +176,7 @@ class Saved:
             ):
                 yield
         finally:
-            del self._ours[pack]
+            self._ours.remove(pack)
 
     def _within_hooks(self) -> AbstractContextManager[None]:
         """Note what hooks keep that are entered inside the block: torch asks the topmost hooks only."""

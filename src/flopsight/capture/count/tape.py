@@ -46,7 +46,7 @@ class Tape:
         self.repeats = Repeats(live) if live is not None else None
         self.infos: dict[Any, OpInfo] = {}
         """What is known of every op that was met; each counts its own calls."""
-        self.ops = OpCalls(self.infos)
+        self.ops = OpCalls()
         self.calls: dict[Site, list[Any]] = {}
         """By row: how often it was called, and raw metas of what went in and out the first time."""
         self.grown: Counter[Site] = Counter()
@@ -130,7 +130,6 @@ class Tape:
 
     def views(self) -> dict[str, int]:
         """Calls of ops that do no work, by name."""
-        self.ops.fold()
         found: Counter[str] = Counter()
         for info in self.infos.values():
             if info.kind == "view" and info.calls:

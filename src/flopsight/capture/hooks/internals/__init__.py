@@ -9,7 +9,6 @@ try:
     from .autograd import *
     from .compiler import *
     from .modes import *
-    from .modules import *
     from .ops import *
     from .profiler import *
     from .saved_tensors import *

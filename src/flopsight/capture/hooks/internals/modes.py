@@ -9,7 +9,6 @@ from functools import partial
 from typing import Any
 
 import torch
-from torch.autograd import forward_ad
 from torch.utils import _python_dispatch
 from torch.utils._python_dispatch import (
     _disable_current_modes,
@@ -28,8 +27,6 @@ without_functions = torch._C.DisableTorchFunction
 """A context in which no function mode sees anything."""
 function_modes: Callable[[], int] = torch._C._len_torch_function_stack
 """How many function modes are on here; autograd's engine begins with none."""
-unwatched = torch._C._DisableTorchDispatch
-"""A context in which no dispatch mode of this thread sees an op; quicker than taking the modes off."""
 _FAKE = torch._C._TorchDispatchModeKey.FAKE
 tracing_shapes: Callable[[], object] = partial(torch._C._get_dispatch_mode, _FAKE)
 """The FakeTensorMode that is on, else None: torch works out shapes under it, and what runs is not the model's work."""
@@ -41,22 +38,6 @@ def transformed() -> bool:
     if tracing_shapes() or torch._C._get_dispatch_mode(_PROXY) is not None:
         return True
     return torch._C._functorch.peek_interpreter_stack() is not None
-
-
-def only_mode() -> Any:
-    """The one dispatch mode that is on this thread; None where there are none or several."""
-    return torch._C._get_dispatch_stack_at(0) if dispatch_depth() == 1 else None
-
-
-def changes_ops() -> bool:
-    """Whether anything but a dispatch mode has a say in which ops run, or looks on: function modes, torch.func, autocast, a tracer."""
-    return bool(
-        torch._C._get_tracing_state() is not None
-        or function_modes()
-        or torch._C._functorch.peek_interpreter_stack() is not None
-        or torch._C._is_any_autocast_enabled()
-        or forward_ad._current_level >= 0
-    )
 
 
 def offer_to_mode(op: Any, mode: type[TorchDispatchMode]) -> None:

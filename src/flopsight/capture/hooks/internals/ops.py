@@ -29,10 +29,6 @@ def unregister(library: torch.library.Library) -> Callable[[], None]:
     return library._destroy
 
 
-uses_cudnn: Callable[[], bool] = torch._C._get_cudnn_enabled
-"""Whether a GPU's batch norms may go to cuDNN, by an op of its own."""
-
-
 def uses_onednn() -> bool:
     """Whether the CPU's convolutions and recurrent layers go to oneDNN."""
     return torch.backends.mkldnn.is_available() and bool(torch._C._get_mkldnn_enabled())
