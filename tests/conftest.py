@@ -1,5 +1,7 @@
 """What every test shares: nothing may stay behind in the process."""
 
+import os
+
 import pytest
 from hypothesis import HealthCheck, settings
 from leftovers import differences, process_state
@@ -12,6 +14,14 @@ def pytest_addoption(parser):
     parser.addoption(
         "--bless", action="store_true", help="write the golden files anew; read the difference before you commit"
     )
+
+
+def pytest_configure(config):
+    """Views are as wide as their tests expect, on any terminal and in workers; pytest's own lines keep their width."""
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is not None:
+        reporter._tw.fullwidth = reporter._tw.fullwidth
+    os.environ["COLUMNS"] = "120"
 
 
 @pytest.fixture(name="bless")

@@ -27,6 +27,7 @@ def run_ranks(module, size):
         environment = os.environ | {
             "PYTHONPATH": os.pathsep.join([str(TESTS), *sys.path]),
             "OMP_NUM_THREADS": "1",
+            "CUDA_VISIBLE_DEVICES": "",  # with a GPU in sight, torch's own hooks wait for it: powerSGD on CPU tensors
             "WORLD_SIZE": str(size),
         }
         ranks = [

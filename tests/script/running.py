@@ -14,6 +14,8 @@ from tempfile import TemporaryDirectory
 from flopsight.store import loads
 
 SCRIPTS = Path(__file__).parent / "scripts"
+NO_GPU = {"CUDA_VISIBLE_DEVICES": ""}
+"""The scripts train on the CPU, where torch does some things that it refuses beside a GPU: backward after a fork, say."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,7 @@ class Done:
 
 def start(words, folder, env=None):
     words = list(map(str, words))
+    env = (env or os.environ) | NO_GPU
     done = subprocess.run(words, cwd=folder, capture_output=True, text=True, env=env, preexec_fn=heed_ctrl_c)
     files = {path.name: path.read_text() for path in sorted(Path(folder).iterdir()) if path.is_file()}
     return Done(done.returncode, done.stdout, done.stderr, files)
