@@ -43,12 +43,21 @@ class Ceilings:
 
     def peak(self, dtype: str, op: str = "") -> float | None:
         """FLOP/s of matrix work in a dtype; cuDNN's ops may have a rate of their own."""
-        special = f"{dtype}/cudnn"
-        if special in self.flops and ("conv" in op or "cudnn" in op):
-            return self.flops[special]
-        return self.flops.get(dtype)
+        return self.flops.get(peak_key(self.flops, dtype, op))
 
     def ridge(self, dtype: str) -> float | None:
         """FLOPs per byte above which work in a dtype is bound by compute."""
         peak = self.peak(dtype)
         return peak / self.bandwidth if peak and self.bandwidth else None
+
+
+def peak_key(peaks: Mapping[str, float], dtype: str, op: str = "") -> str:
+    """The dtype, or its entry for cuDNN's ops, which may use TF32 if plain products may not."""
+    special = f"{dtype}/cudnn"
+    return special if special in peaks and ("conv" in op or "cudnn" in op) else dtype
+
+
+def unit_name(peaks: Mapping[str, float], key: str) -> str:
+    """What a key of the peaks stands for: the dtype, and whether torch may run it as TF32."""
+    dtype, _, cudnn = key.partition("/")
+    return f"{dtype} as TF32" if cudnn or (dtype == "float32" and "tf32" in peaks) else dtype

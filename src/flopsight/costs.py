@@ -53,6 +53,8 @@ class Cost:
 
 
 FREE = Cost()
+ACROSS = "across"
+"""The layout of a softmax over another dimension than the last."""
 
 
 @dataclass(frozen=True)
@@ -110,6 +112,7 @@ class OpRow:
     seconds: float | None = None
     """Measured time of its calls: of their kernels on a device, of the host's op in a traced run on a CPU."""
     layout: str = ""
-    """`channels_first` or `channels_last`: how the input of a convolution lies in memory."""
+    """`channels_first` or `channels_last`: how the input of a convolution lies in memory; `across`: a softmax that does not run
+    over the last dimension."""
     repeated: int = 0
     """Calls that did what an earlier one had done: the same op on the same values. Looked for where memory is followed."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from ..caveats import BadFormula, Caveat, UnknownOps
+from ..costs import ACROSS
 from ..formulas import COUNTED, UNKNOWN, Priced, price
 from ..records import OUTSIDE, ModuleCall, ModuleRow, OpRecord, Shape
 from ..tree import Cost, Coverage, Node, OpRow, Phases, UnknownOp
@@ -99,8 +100,13 @@ def _dtype(record: OpRecord) -> str:
 
 
 def _layout(record: OpRecord) -> str:
-    """How the input of a convolution over images lies in memory; nothing where both layouts are the same."""
-    if "conv" not in record.op or not record.inputs:
+    """How the input of a convolution over images lies in memory, or that a softmax does not run over the last dimension."""
+    if not record.inputs:
+        return ""
+    if "softmax" in record.op:
+        dim, last = record.args.get("dim"), len(record.inputs[0].shape) - 1
+        return ACROSS if isinstance(dim, int) and dim not in (-1, last) else ""
+    if "conv" not in record.op:
         return ""
     shape, stride = record.inputs[0].shape, record.inputs[0].stride
     if stride is None or len(shape) != 4 or shape[1] == 1 or shape[2] * shape[3] == 1:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..ceilings import unit_name
 from ..tree import Profile
 from ..units import percent, rate
 from .utilization import hardware_work, missing_peaks, model_flops, model_work, step_seconds
@@ -39,16 +40,9 @@ def peaks(profile: Profile) -> str:
     parts = []
     for dtype, flops in sorted(work.items(), key=lambda item: -item[1]):
         share = f" ({percent(flops / total)} of the work)" if len(work) > 1 else ""
-        parts.append(f"{rate(profile.peak_flops[dtype])} in {_dtype(profile, dtype)}{share}")
+        parts.append(f"{rate(profile.peak_flops[dtype])} in {unit_name(profile.peak_flops, dtype)}{share}")
     name = profile.environment.device_name
     return " and ".join(parts) + (f", {name}" if name else "")
-
-
-def _dtype(profile: Profile, key: str) -> str:
-    """The dtype, and whether torch may run it as TF32."""
-    dtype, _, cudnn = key.partition("/")
-    as_tf32 = cudnn or (dtype == "float32" and "tf32" in profile.peak_flops)
-    return f"{dtype} as TF32" if as_tf32 else dtype
 
 
 def repeated(profile: Profile) -> str:

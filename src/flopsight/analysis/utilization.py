@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
+from ..ceilings import peak_key
 from ..errors import InputError
 from ..hardware.named import named_ceilings
 from ..records import BACKWARD, FORWARD, RECOMPUTE
@@ -125,7 +126,7 @@ def _matrix_work(
     for node in profile.walk():
         for row in node.ops:
             if row.phase in phases and row.cost.macs:
-                yield _peak_key(peaks, row.dtype or profile.environment.dtype, row.op), row.cost
+                yield peak_key(peaks, row.dtype or profile.environment.dtype, row.op), row.cost
         for phase in phases:
             rest = _without_rows(node, phase)
             if rest.macs:
@@ -146,9 +147,3 @@ def _without_rows(node: Node, phase: str) -> Cost:
         skipped_macs=max(0, own.skipped_macs - sum(cost.skipped_macs for cost in costs)),
         recompute_macs=max(0, own.recompute_macs - sum(cost.recompute_macs for cost in costs)),
     )
-
-
-def _peak_key(peaks: Mapping[str, float], dtype: str, op: str) -> str:
-    """The dtype, or its entry for cuDNN's ops, which may use TF32 where plain products may not."""
-    special = f"{dtype}/cudnn"
-    return special if special in peaks and ("conv" in op or "cudnn" in op) else dtype

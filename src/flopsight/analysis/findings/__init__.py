@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 from ...job import Job
 from ...tree import Profile
+from .attention import attention_in_parts
 from .finding import Finding
 from .fusion import chains_that_fuse, update_in_parts
 from .launch import data_wait, launch_bound
 from .memory import frozen_layers, recompute, too_large, unread_parameters, unused_modules
 from .precision import wide_norms, wide_products
-from .products import attention_in_parts, channels_first, odd_sizes, small_batch
+from .products import channels_first, odd_sizes, small_batch
 from .ranks import collectives, imbalance, redundant_work
 from .scene import Scene
 from .vocabulary import large_embedding, large_head
@@ -52,7 +54,8 @@ def findings(profile: Profile, device: str | None = None) -> tuple[Finding, ...]
     """
     scene = Scene(profile, device)
     found = [finding for look in LOOKS for finding in look(scene)]
-    return _ranked(found)
+    # traced times of ops may add up to more than the step that they ran in
+    return _ranked([replace(each, seconds=scene.step) if each.share >= 1 and scene.step else each for each in found])
 
 
 def job_findings(job: Job, device: str | None = None) -> tuple[Finding, ...]:

@@ -9,6 +9,7 @@ from ...caveats import CutOff, Raised
 from ...records import BACKWARD, RECOMPUTE, Parameter
 from ...tree import Node
 from .finding import Finding
+from .precision import WIDE
 from .scene import Scene, paths
 
 FULL = 0.7
@@ -16,6 +17,8 @@ FULL = 0.7
 ROOM = 0.9
 """Share of the device's memory that a step may take."""
 MOST_PARTS = 3
+ANY_BATCH = ("parameters", "gradients", "optimizer", "buffers")
+"""Kinds of memory that are as large for any batch."""
 WORTH = 0.001
 """Share of the model's parameters from which on unused ones are worth a sentence."""
 
@@ -29,12 +32,18 @@ def too_large(scene: Scene) -> Iterator[Finding]:
     moves = [f"shard it over {-(-profile.peak_bytes // memory)} devices or more"]
     if profile.trained and profile.activation_bytes > FULL * memory:
         moves.append("checkpoint the blocks whose activations it saves")
+    if (profile.batch_size or 1) > 1 and sum(profile.at_peak.get(kind, 0) for kind in ANY_BATCH) < memory:
+        moves.append("a smaller batch")
+    if profile.environment.dtype in WIDE:
+        moves.append("bfloat16 or float16")
+    elif not profile.trained:
+        moves.append("quantized weights")
     yield Finding(
         "memory",
         "The step does not fit the device's memory",
         ("",),
         f"its peak is {units.size(profile.peak_bytes)}{f' ({shown})' if shown else ''}, the device has {units.size(memory)}",
-        ", ".join([*moves, "a smaller batch or a narrower dtype"]),
+        ", ".join(moves),
         bytes=profile.peak_bytes - memory,
         blocks=True,
     )
@@ -49,7 +58,7 @@ def unused_modules(scene: Scene) -> Iterator[Finding]:
     idle = [node for node in _topmost_idle(profile.root) if node.params]
     spare = {p.key: p for node in idle for p in node.distinct_parameters if p.key not in used}
     places = [node for node in idle if any(p.key in spare for p in node.distinct_parameters)]
-    yield from _unused(scene, "Modules with parameters never ran", places, spare.values())
+    yield from _unused(scene, "Modules with parameters never ran on these inputs", places, spare.values())
 
 
 def unread_parameters(scene: Scene) -> Iterator[Finding]:
@@ -75,7 +84,7 @@ def _unused(scene: Scene, what: str, places: Iterable[Node], spare: Collection[P
         what,
         paths(places),
         f"{units.si(elements)} of {units.si(all_of_them)} parameters, {units.percent(elements / all_of_them)}",
-        "remove them, or leave them out of the optimizer",
+        f"remove them if no other input needs them{', or leave them out of the optimizer' if scene.profile.trained else ''}",
         bytes=sum(p.nbytes + p.state_bytes for p in spare),
     )
 

@@ -1,13 +1,11 @@
-"""Products that a device cannot run at its peak: odd sizes, a layout it has to turn, attention taken apart, few rows."""
+"""Products that a device cannot run at its peak: odd sizes, a layout it has to turn, few rows."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
-from math import prod
 
 from ... import units
-from ...costs import Cost, OpRow
+from ...costs import OpRow
 from ...records import FORWARD
 from ...tree import Node
 from ..roofline import roof_of
@@ -20,7 +18,6 @@ EFFICIENT = 0.8
 """Share of the limit from which on a product has no more to win by its shape."""
 WITHOUT_MATRIX_UNITS = ("", "cpu", "mps")
 PLAIN_PRODUCTS = ("aten.mm", "aten.addmm", "aten.bmm", "aten.baddbmm", "aten.linear")
-BATCHED = ("aten.bmm", "aten.baddbmm", "aten.matmul")
 
 
 def odd_sizes(scene: Scene) -> Iterator[Finding]:
@@ -89,65 +86,6 @@ def channels_first(scene: Scene) -> Iterator[Finding]:
     )
 
 
-def attention_in_parts(scene: Scene) -> Iterator[Finding]:
-    """Attention as two products with a softmax between them: the scores go through memory several times."""
-    ceilings = scene.ceilings
-    if ceilings is None or not ceilings.bandwidth or scene.launch_bound:
-        return
-    now = least = 0.0
-    places: list[Node] = []
-    scores_bytes = 0
-    for node in scene.profile.walk():
-        parts = _attention_parts(node)
-        if not parts:
-            continue
-        places.append(node)
-        now += sum(map(scene.seconds, parts))
-        products = [row for row in parts if row.cost.macs]
-        least += sum(scene.limit(OpRow(r.op, r.phase, r.calls, _without_scores(r), dtype=r.dtype)) for r in products)
-        scores_bytes += sum(row.cost.bytes for row in parts)
-    win = now - least
-    if not places or not scene.worth(win):
-        return
-    yield Finding(
-        "attention",
-        "Attention runs as separate products and a softmax",
-        paths(places),
-        f"its parts move {units.size(scores_bytes)} and take {units.seconds(now)} {scene.basis}, one "
-        f"fused kernel needs {units.seconds(least)}",
-        'torch.nn.functional.scaled_dot_product_attention, in transformers attn_implementation="sdpa"',
-        win,
-        scene.share(win),
-    )
-
-
-def _attention_parts(node: Node) -> list[OpRow]:
-    """The op rows of attention taken apart: the products with the scores, and what works on tensors as large as they."""
-    softmax = [row for row in node.ops if "softmax" in row.op and "log" not in row.op and row.shapes]
-    products = [row for row in node.ops if row.op in BATCHED and row.cost.macs]
-    if not softmax or not products:
-        return []
-    scores = max((shape for row in softmax for shape in row.shapes[0]), key=prod, default=())
-    if len(scores) < 3 or scores[-1] < 2:
-        return []
-    large = prod(scores)
-    others = [row for row in node.ops if not row.cost.macs and row.cost.bytes]
-    # products also take their operands laid out anew, which a fused kernel reads as they are
-    return [*products, *(row for row in others if _largest(row) >= large or row.kind == "copy")]
-
-
-def _largest(row: OpRow) -> int:
-    return max((prod(shape) for shapes in row.shapes for shape in shapes), default=0)
-
-
-def _without_scores(row: OpRow) -> Cost:
-    """The work of a product with its scores kept on the chip: queries, keys, values and results move, half of each call."""
-    smaller = [prod(min(shapes[-2:], key=prod)) for shapes in row.shapes if len(shapes) > 1]
-    size = {"float64": 8, "float32": 4}.get(row.dtype, 2)
-    moved = 2 * size * row.calls * (min(smaller) if smaller else 0)
-    return replace(row.cost, bytes=min(row.cost.bytes, moved))
-
-
 def small_batch(scene: Scene) -> Iterator[Finding]:
     """Products with so few rows that reading the weights takes longer than using them, or launches longer than both."""
     ceilings, profile = scene.ceilings, scene.profile
@@ -158,13 +96,14 @@ def small_batch(scene: Scene) -> Iterator[Finding]:
         return
     products = [row for _, row in scene.rows((FORWARD,)) if row.cost.macs]
     thin = sum(scene.limit(row) for row in products if _memory_bound(scene, row))
-    weights = profile.root.param_bytes / ceilings.bandwidth
+    read = sum(map(_weights_read, profile.walk()))
+    weights = read / ceilings.bandwidth
     by_weights = 2 * thin > sum(map(scene.limit, products)) and weights > thin / 2
     if not (by_weights or scene.launch_bound):
         return
     win = scene.step - max(0.0, roof.limit - weights)
     fuller = max(weights / roof.compute, scene.step / roof.limit if scene.launch_bound else 0.0)
-    knee = max(2, round(profile.batch_size * fuller))
+    knee = round(profile.batch_size * fuller)
     if not scene.worth(win) or knee <= profile.batch_size:
         return
     yield Finding(
@@ -172,12 +111,22 @@ def small_batch(scene: Scene) -> Iterator[Finding]:
         f"A batch of {profile.batch_size} leaves the device waiting for weights"
         + (" and launches" if scene.launch_bound else ""),
         ("",),
-        f"reading {units.size(profile.root.param_bytes)} of weights takes {units.seconds(weights)}, the products "
+        f"reading {units.size(read)} of weights takes {units.seconds(weights)}, the products "
         f"{units.seconds(roof.compute)}, a step {units.seconds(scene.step)}",
         f"a larger batch, up to about {knee}: the step's time for as many samples then falls",
         win,
         scene.share(win),
     )
+
+
+def _weights_read(node: Node) -> int:
+    """Bytes of weights that a module's own products read in a forward: of experts, and of parts, only what they move."""
+    moved = sum(row.cost.bytes for row in node.ops if row.phase == FORWARD and row.cost.macs)
+    inside = [
+        child for child in node.children if not child.called
+    ]  # a module may use the weights of those that it holds
+    held = sum(parameter.nbytes for each in (node, *inside) for parameter in each.parameters)
+    return min(moved, max(1, node.calls) * held)
 
 
 def _memory_bound(scene: Scene, row: OpRow) -> bool:
