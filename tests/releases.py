@@ -41,6 +41,9 @@ copies, variable-length attention in 2.10."""
 TAKEN = {(2, 14): "aten.cholesky aten.qr"}
 
 
+FSDP2 = TORCH >= (2, 7)
+"""Whether `fully_shard` runs on a CPU: before 2.7 it asks for a stream of the device."""
+with_fsdp2 = pytest.mark.skipif(not FSDP2, reason="before 2.7 fully_shard does not run on a CPU")
 PIPELINES = TORCH != (2, 9)
 """Whether pipelines run over gloo: in 2.9 a stage sends 8 bytes where the next one waits for 4, and the process aborts."""
 with_pipelines = pytest.mark.skipif(not PIPELINES, reason="2.9 aborts where a pipeline runs over gloo")

@@ -9,6 +9,9 @@ ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER, ALL_TO_ALL = "all_reduce", "all_gather",
 BROADCAST, REDUCE, GATHER, SCATTER, SEND, RECV = "broadcast", "reduce", "gather", "scatter", "send", "recv"
 OPS = (ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER, ALL_TO_ALL, BROADCAST, SEND, RECV, REDUCE, GATHER, SCATTER)
 
+GroupKey = frozenset[int] | str
+"""Identifies the ranks of a process group."""
+
 
 @dataclass(frozen=True, slots=True)
 class CommRow:
@@ -49,6 +52,16 @@ class CommRow:
             seconds=_sum(self.seconds, other.seconds),
             exposed=_sum(self.exposed, other.exposed),
         )
+
+
+def group_key(name: str, ranks: Iterable[int]) -> GroupKey:
+    """The ranks of a process group, in no order; a group of one rank is identified by its name.
+
+    Libraries make a group for each block of a model, or reuse one: groups over the same ranks are one and the same.
+    Only dimensions of one rank are told apart, which a mesh may have several of.
+    """
+    found = frozenset(ranks)
+    return found if len(found) > 1 else name
 
 
 def wire_bytes(op: str, handed_in: int, group_size: int) -> int:

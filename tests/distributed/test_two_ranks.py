@@ -3,7 +3,7 @@
 import pytest
 from distributed.nets import PRODUCT, TOKENS, VOCABULARY, WIDTH
 from distributed.processes import checked, run_ranks
-from releases import with_pipelines
+from releases import TORCH, with_pipelines
 
 from flopsight.analysis.compare import compare
 
@@ -119,6 +119,14 @@ def test_a_precision_policy_halves_what_travels(jobs):
     for profile, _ in checked(jobs, "fsdp2_bf16"):
         assert {row.bytes // row.calls for row in profile.comm if row.op == "all_gather"} == {1_024}
         assert {row.bytes // row.calls for row in profile.comm if row.op == "reduce_scatter"} == {2_048}
+
+
+def test_a_precision_policy_for_weights_alone_reduces_gradients_as_this_torch_does(jobs):
+    for profile, _ in checked(jobs, "fsdp2_bf16_weights"):
+        assert {row.bytes // row.calls for row in profile.comm if row.op == "all_gather"} == {1_024}
+        # 1,024 gradients a Pair: in the weights' bfloat16, since 2.15 in the parameters' own float32
+        sent = 1_024 * (FLOAT if TORCH >= (2, 15) else 2)
+        assert {row.bytes // row.calls for row in profile.comm if row.op == "reduce_scatter"} == {sent}
 
 
 def test_weights_that_stay_whole_are_gathered_once(jobs):
@@ -291,7 +299,10 @@ def test_a_stage_knows_its_part_and_the_job_the_whole(jobs):
     back = [(row.op, row.phase, row.calls, row.bytes) for row in last.comm if row.op == "send"]
     assert sent == [("send", "forward", 4, 4 * 128)]  # two rows of 16 floats a microbatch
     assert back == [("send", "backward", 4, 4 * 128)]
-    assert {row.op for row in first.setup_comm} == {"send", "recv"}
+    # shapes are told from stage to stage; since 2.15 the ranks first vote in 4 bytes on whether that is needed
+    assert {row.op for row in first.setup_comm} == {"send", "recv"} | ({"all_reduce"} if TORCH >= (2, 15) else set())
+    assert [row.bytes for row in first.setup_comm if row.op == "all_reduce"] == [4] * (TORCH >= (2, 15))
+    assert {row.op for row in first.comm} == {"send", "recv"}
     assert (first.world.pipeline, first.world.stage, last.world.stage) == (2, 0, 1)
     assert nothing is None
     assert (job.whole.macs, job.whole.params) == (4 * PRODUCT, 2_048)

@@ -76,8 +76,8 @@ def fsdp2_with_optimizer():
     return twice(lambda: flopsight.count(model, (x,), train=True, optimizer=optimizer))
 
 
-def fsdp2_bf16():
-    model, x = sharded(mp_policy=MixedPrecisionPolicy(param_dtype=torch.bfloat16)), batch()
+def fsdp2_bf16(**policy):
+    model, x = sharded(mp_policy=MixedPrecisionPolicy(param_dtype=torch.bfloat16, **policy)), batch()
     return twice(lambda: flopsight.count(model, (x,), train=True))
 
 
@@ -337,7 +337,8 @@ CASES = {
     "tensor_parallel_training": tensor_parallel_training,
     "fsdp2": fsdp2,
     "fsdp2_with_optimizer": fsdp2_with_optimizer,
-    "fsdp2_bf16": fsdp2_bf16,
+    "fsdp2_bf16": lambda: fsdp2_bf16(reduce_dtype=torch.bfloat16),
+    "fsdp2_bf16_weights": fsdp2_bf16,
     "fsdp2_kept_whole": fsdp2_kept_whole,
     "fsdp2_recorded": fsdp2_recorded,
     "fsdp1": lambda: fsdp1(use_orig_params=False),

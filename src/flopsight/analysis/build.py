@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from ..caveats import BadFormula, Caveat, UnknownOps
+from ..comm import GroupKey
 from ..costs import ACROSS
 from ..formulas import COUNTED, UNKNOWN, Priced, price
 from ..records import OUTSIDE, ModuleCall, ModuleRow, OpRecord, Shape
@@ -31,7 +32,7 @@ class Observed:
     saved_bytes: Mapping[str, int] = field(default_factory=dict)
     allocated_bytes: Mapping[str, int] = field(default_factory=dict)
     peak_bytes: Mapping[str, int] = field(default_factory=dict)
-    dims: Mapping[str, str] = field(default_factory=dict)
+    dims: Mapping[GroupKey, str] = field(default_factory=dict)
     """Names of mesh dimensions by the name of their process group."""
     ignored: Callable[[ModuleRow], bool] = lambda _row: False
 

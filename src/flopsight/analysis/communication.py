@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
-from ..comm import CommRow, wire_bytes
+from ..comm import CommRow, GroupKey, wire_bytes
 from ..formulas.collective import exchanged
 from ..records import OpRecord
 
 
 def communication(
-    records: Iterable[OpRecord], dims: Mapping[str, str]
+    records: Iterable[OpRecord], dims: Mapping[GroupKey, str]
 ) -> tuple[dict[str, tuple[CommRow, ...]], dict[str, tuple[CommRow, ...]]]:
     """By module, what it exchanges in every step and what it exchanged once; `dims` names the mesh dimension of groups."""
     found: defaultdict[str, dict[object, CommRow]] = defaultdict(dict)
@@ -25,7 +25,7 @@ def communication(
     return regular, once
 
 
-def _rows(record: OpRecord, dims: Mapping[str, str]) -> Iterable[CommRow]:
+def _rows(record: OpRecord, dims: Mapping[GroupKey, str]) -> Iterable[CommRow]:
     facts = record.facts
     size = facts["group_size"]
     for op, calls, handed_in in exchanged(record):

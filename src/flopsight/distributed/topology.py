@@ -10,6 +10,7 @@ from typing import Any
 
 from torch import distributed, nn
 
+from ..comm import GroupKey, group_key
 from ..tree import World
 
 
@@ -39,25 +40,30 @@ REPLICATE = "torch.distributed._composable.replicate"
 class Axis:
     """One way in which ranks are divided: a dimension of a mesh, or a process group without a mesh."""
 
-    group: str
+    group: GroupKey
     size: int
     name: str | None = None
+
+    @property
+    def ranks(self) -> frozenset[int]:
+        """The ranks that it joins; empty if a library states only how many they are."""
+        return self.group if isinstance(self.group, frozenset) else frozenset()
 
 
 def world_of(models: Iterable[Any]) -> World:
     """This process among the others: which ranks have batches of their own, which share the work on one batch."""
     rank, size = rank_and_size()
     roots = [model for model in models if isinstance(model, nn.Module)]
-    data = {axis.group: axis for axis in _data_axes(roots)}
-    tensor = {axis.group: axis for axis in (*_mesh_axes(roots), *_engine_axes(roots)) if axis.group not in data}
-    named = {axis.name: axis.size for axis in (*data.values(), *tensor.values()) if axis.name is not None}
+    data = list(_data_axes(roots))
+    axes = _by_ranks((*data, *_mesh_axes(roots), *_engine_axes(roots)))
+    own_batch, joined = {axis.group for axis in data}, {rank}
     return World(
         size=size,
         rank=rank,
-        data_parallel=_product(data.values()),
-        model_parallel=_product(tensor.values()),
+        data_parallel=_ways((axis for axis in axes if axis.group in own_batch), joined),
+        model_parallel=_ways((axis for axis in axes if axis.group not in own_batch), joined),
         sharded=any(map(_is_sharding, _modules(roots))) or _zero_group(roots) is not None,
-        mesh=_in_order(named, roots),
+        mesh=_in_order(axes, roots),
     )
 
 
@@ -69,11 +75,33 @@ def with_pipeline(world: World, stages: Mapping[int, tuple[int, int]]) -> World:
     return replace(world, pipeline=ways, stage=place, model_parallel=world.model_parallel * ways)
 
 
-def mesh_dimensions(models: Iterable[Any]) -> dict[str, str]:
-    """Names of mesh dimensions by the name of their process group."""
+def mesh_dimensions(models: Iterable[Any]) -> dict[GroupKey, str]:
+    """Names of mesh dimensions by the ranks that they join."""
     roots = [model for model in models if isinstance(model, nn.Module)]
-    axes = (*_data_axes(roots), *_mesh_axes(roots))
+    axes = _by_ranks((*_data_axes(roots), *_mesh_axes(roots)))
     return {axis.group: axis.name for axis in axes if axis.name is not None}
+
+
+def _by_ranks(axes: Iterable[Axis]) -> list[Axis]:
+    """One axis for each set of ranks: the first that has a name, or else the first."""
+    found: dict[GroupKey, Axis] = {}
+    for axis in axes:
+        if axis.group not in found or found[axis.group].name is None:
+            found[axis.group] = axis
+    return list(found.values())
+
+
+def _ways(axes: Iterable[Axis], joined: set[int]) -> int:
+    """How many times the axes multiply the ranks joined so far, which they join.
+
+    An axis inside a larger one multiplies nothing: experts that are sharded over some of the ranks that shard the
+    rest. So the largest comes first.
+    """
+    found = 1
+    for axis in sorted(axes, key=lambda axis: -axis.size):
+        found *= axis.size // max(1, len(axis.ranks & joined))
+        joined |= axis.ranks
+    return found
 
 
 def _modules(roots: Iterable[nn.Module]) -> Iterator[Any]:
@@ -99,8 +127,7 @@ def _data_axes(roots: list[nn.Module]) -> Iterator[Axis]:
             if mesh is not None:
                 yield from axes_of(mesh)
                 continue
-            for group in {id(group): group for group in _groups(module)}.values():
-                yield Axis(group.group_name, group.size())
+            yield from map(_axis, _groups(module))
         elif "DDP" in kinds:
             yield from _replicated_axes(module)
         elif ENGINE in kinds:
@@ -108,7 +135,7 @@ def _data_axes(roots: list[nn.Module]) -> Iterator[Axis]:
             return
     group = _zero_group(roots)
     if group is not None:
-        yield Axis("ZeRO's ranks", group.size())
+        yield _axis(group)
 
 
 def _zero_group(roots: list[nn.Module]) -> Any:
@@ -144,7 +171,7 @@ def _replicated_axes(module: Any) -> Iterator[Axis]:
     if wrapper.device_mesh is not None:
         yield from axes_of(wrapper.device_mesh)
     else:
-        yield Axis(wrapper.process_group.group_name, wrapper.process_group.size())
+        yield _axis(wrapper.process_group)
 
 
 def _fsdp_axes(module: Any) -> Iterator[Axis]:
@@ -160,7 +187,11 @@ def axes_of(mesh: Any) -> Iterator[Axis]:
     """The dimensions of a device mesh."""
     names = mesh.mesh_dim_names or (None,) * mesh.ndim
     for place, name in enumerate(names):
-        yield Axis(mesh.get_group(place).group_name, mesh.size(place), name)
+        yield _axis(mesh.get_group(place), name)
+
+
+def _axis(group: Any, name: str | None = None) -> Axis:
+    return Axis(group_key(group.group_name, distributed.get_process_group_ranks(group)), group.size(), name)
 
 
 def _mesh_axes(roots: list[nn.Module]) -> Iterator[Axis]:
@@ -180,16 +211,13 @@ def _meshes(roots: list[nn.Module]) -> Iterator[Any]:
                 yield mesh
 
 
-def _in_order(named: Mapping[str, int], roots: list[nn.Module]) -> dict[str, int]:
-    """Dimensions in the order of the mesh that has most of them."""
+def _in_order(axes: Iterable[Axis], roots: list[nn.Module]) -> dict[str, int]:
+    """Sizes of the named dimensions, in the order of the mesh that has most of them; of two with one name the first."""
+    named: dict[str, int] = {}
+    for axis in axes:
+        if axis.name is not None:
+            named.setdefault(axis.name, axis.size)
     order: list[str] = []
     for mesh in sorted(_meshes(roots), key=lambda mesh: -int(mesh.ndim))[:1]:
         order = [name for name in mesh.mesh_dim_names or () if name in named]
     return {name: named[name] for name in dict.fromkeys((*order, *named))}
-
-
-def _product(axes: Iterable[Axis]) -> int:
-    found = 1
-    for axis in axes:
-        found *= axis.size
-    return found

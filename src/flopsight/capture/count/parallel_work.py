@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from ...comm import GroupKey
 from ...records import BACKWARD, FORWARD
 from ..hooks import internals, parallel
 from ..hooks.patches import Call, wrapped
@@ -36,7 +37,7 @@ class ParallelWork:
         """Whether there are other ranks."""
         self._sites = sites
         self._tape = tape
-        self.away: dict[str, tuple[Site, dict[str, Any]]] = {}
+        self.away: dict[GroupKey, tuple[Site, dict[str, Any]]] = {}
         """Groups that tokens were sent out to and not yet fetched back from, with the row that sent them."""
         self.buckets = Buckets(sites, tape.live)
         self._passed_on: dict[int, tuple[Site, str]] = {}

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from ...comm import group_key
 from ...records import BACKWARD, OPTIMIZER
 
 MESH = "mesh_"
@@ -133,11 +134,16 @@ def has_other_ranks() -> bool:
 
 
 def group_facts(args: Mapping[str, Any]) -> dict[str, Any]:
-    """The ranks of a collective: the group's name and size, this rank's place in it, the mesh dimension that it is."""
+    """The ranks of a collective, how many they are, this rank's place among them, the mesh dimension that it is."""
     group = _group(args)
     if group is None:
         return {}
-    found = {"group": group.group_name, "group_size": group.size(), "group_rank": group.rank()}
+    ranks = _module("torch.distributed").get_process_group_ranks(group)
+    found = {
+        "group": group_key(group.group_name, ranks),
+        "group_size": group.size(),
+        "group_rank": group.rank(),
+    }
     described = str(getattr(group, "group_desc", ""))
     if described.startswith(MESH) and not described.startswith(UNNAMED):
         found["dim"] = described.removeprefix(MESH)
