@@ -116,3 +116,5 @@ class OpRow:
     over the last dimension."""
     repeated: int = 0
     """Calls that did what an earlier one had done: the same op on the same values. Looked for where memory is followed."""
+    repeated_bytes: int = 0
+    """What those calls moved; 0 with `repeated` in profiles of older versions."""

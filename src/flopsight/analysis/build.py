@@ -146,7 +146,7 @@ class _Ledger:
         else:
             self._bytes_known += cost.bytes
             (self._counted if priced.status == COUNTED else self._free)[record.op] += record.count
-        repeated = record.count if record.facts.get("repeated") else 0
+        repeated, again = (record.count, cost.bytes) if record.facts.get("repeated") else (0, 0)
         rows, key = self.ops[record.module], (record.op, record.phase, dtype, priced.status, priced.cost.intensity_step)
         before = rows.get(key)
         if before is None:
@@ -161,6 +161,7 @@ class _Ledger:
                 kind=record.kind,
                 layout=_layout(record),
                 repeated=repeated,
+                repeated_bytes=again,
             )
             return
         seen = before.shapes
@@ -172,6 +173,7 @@ class _Ledger:
             cost=before.cost + cost,
             shapes=seen,
             repeated=before.repeated + repeated,
+            repeated_bytes=before.repeated_bytes + again,
         )
 
     def _miss(self, record: OpRecord, priced: Priced, cost: Cost) -> None:

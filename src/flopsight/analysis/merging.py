@@ -57,6 +57,7 @@ def merged_ops(rows: Iterable[OpRow]) -> tuple[OpRow, ...]:
                 shapes=shapes,
                 seconds=known_sum((seen.seconds, row.seconds)),
                 repeated=seen.repeated + row.repeated,
+                repeated_bytes=seen.repeated_bytes + row.repeated_bytes,
             )
     return tuple(found.values())
 

@@ -10,6 +10,7 @@ from torch import nn
 
 import flopsight
 from flopsight.ceilings import Ceilings
+from flopsight.costs import Cost, OpRow
 from flopsight.records import Parameter
 from flopsight.tree import Environment
 
@@ -229,3 +230,83 @@ def test_no_win_is_larger_than_the_step():
     slow = op("aten.mm", macs=4 * 10**9, dtype="float32", seconds=500 * MS)
     for found in flopsight.analysis.findings.findings(profile(leaf("a", "Linear", slow))):
         assert found.seconds <= 0.1
+
+
+# work done again
+
+
+def test_work_done_again_weighs_what_it_moves():
+    """Two small adds of three were done before; the large one was not."""
+    adds = OpRow(
+        "aten.add", "forward", 3, Cost(bytes=10**8), kind="pointwise", seconds=30 * MS, repeated=2, repeated_bytes=10**6
+    )
+
+    assert "repeated" not in names(profile(leaf("a", "Attention", adds)))
+
+
+def test_the_time_of_work_done_again_is_its_share_of_the_bytes():
+    adds = OpRow(
+        "aten.add",
+        "forward",
+        4,
+        Cost(bytes=10**8),
+        kind="pointwise",
+        seconds=40 * MS,
+        repeated=1,
+        repeated_bytes=10**8 // 2,
+    )
+
+    assert only(profile(leaf("a", "Attention", adds)), "repeated").seconds == pytest.approx(20 * MS)
+
+
+class TwoSizes(nn.Module):
+    def forward(self, x):
+        small = x[:1] + 1
+        return (x + 2) * (x[:1] + 1).sum() * small.sum()
+
+
+def test_a_row_knows_the_bytes_that_were_done_again():
+    (add,) = (
+        row for row in flopsight.count(TwoSizes(), (torch.randn(100, 8),), on="meta").root.ops if row.op == "aten.add"
+    )
+
+    # 8 numbers of 4 bytes are read and written again
+    assert (add.calls, add.repeated, add.repeated_bytes) == (3, 1, 2 * 8 * 4)
+
+
+# embeddings
+
+
+def test_a_table_that_is_the_output_layer_too_has_a_dense_gradient_anyway():
+    back = op("aten.embedding_dense_backward", moved=10**8, phase="backward", seconds=50 * MS)
+    tied, own = Parameter(1, "weight", 10**6), Parameter(2, "weight", 10**6)
+    table = leaf("table", "Embedding", op("aten.embedding", moved=100), back, params=(tied,), takes=(1, 8))
+    untied, output = leaf("out", "Linear", PRODUCT, params=(own,)), leaf("out", "Linear", PRODUCT, params=(tied,))
+
+    assert "update" not in only(trained(table, untied), "embedding").evidence
+    assert "embedding" not in names(trained(table, output))
+
+
+# what the device has
+
+
+def test_a_step_that_does_not_fit_is_not_told_to_grow():
+    p = replace(thin(), peak_bytes=2 * 10**9, at_peak={"parameters": 2 * 10**9})
+
+    assert "batch" in names(thin())
+    assert "batch" not in names(p)
+
+
+def test_a_larger_batch_is_as_large_as_the_memory_allows():
+    # 200 MB of weights and 80 MB a sample in 1 GB: ten samples, where the weights would want a hundred
+    p = replace(thin(), peak_bytes=28 * 10**7, at_peak={"parameters": 2 * 10**8, "temporaries": 8 * 10**7})
+
+    assert "up to about 10:" in only(p, "batch").next_move
+
+
+def test_memory_is_saved_in_a_dtype_that_the_device_has():
+    wide = profile(leaf("a", "Linear", PRODUCT), peak_bytes=12 * 10**8, ceilings=replace(TURING, memory=10**9))
+    wide = replace(wide, environment=Environment(device="cuda", dtype="float32"))
+
+    assert only(wide, "memory").next_move.endswith("float16")
+    assert "bfloat16" not in only(wide, "memory").next_move

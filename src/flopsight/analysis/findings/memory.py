@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Collection, Iterable, Iterator
 
 from ... import units
@@ -9,7 +10,7 @@ from ...caveats import CutOff, Raised
 from ...records import BACKWARD, RECOMPUTE, Parameter
 from ...tree import Node
 from .finding import Finding
-from .precision import WIDE
+from .precision import WIDE, narrow_dtype
 from .scene import Scene, paths
 
 FULL = 0.7
@@ -32,12 +33,13 @@ def too_large(scene: Scene) -> Iterator[Finding]:
     moves = [f"shard it over {-(-profile.peak_bytes // memory)} devices or more"]
     if profile.trained and profile.activation_bytes > FULL * memory:
         moves.append("checkpoint the blocks whose activations it saves")
-    if (profile.batch_size or 1) > 1 and sum(profile.at_peak.get(kind, 0) for kind in ANY_BATCH) < memory:
+    if (profile.batch_size or 1) > 1 and most_samples(scene):
         moves.append("a smaller batch")
-    if profile.environment.dtype in WIDE:
-        moves.append("bfloat16 or float16")
-    elif not profile.trained:
-        moves.append("quantized weights")
+    narrow = narrow_dtype(scene)
+    if profile.environment.dtype not in WIDE:
+        moves += [] if profile.trained else ["quantized weights"]
+    elif narrow and not (profile.trained and narrow == "float16"):  # weights in float16 lose small updates
+        moves.append(narrow)
     yield Finding(
         "memory",
         "The step does not fit the device's memory",
@@ -47,6 +49,16 @@ def too_large(scene: Scene) -> Iterator[Finding]:
         bytes=profile.peak_bytes - memory,
         blocks=True,
     )
+
+
+def most_samples(scene: Scene) -> int:
+    """The largest batch that fits the device's memory; the present one and more without bound if a size is not known."""
+    profile, memory = scene.profile, scene.ceilings.memory if scene.ceilings else None
+    if not memory or not profile.peak_bytes or not profile.batch_size:
+        return sys.maxsize
+    fixed = sum(profile.at_peak.get(kind, 0) for kind in ANY_BATCH)
+    each = (profile.peak_bytes - fixed) / profile.batch_size
+    return max(0, int((memory - fixed) / each)) if each > 0 else sys.maxsize if fixed <= memory else 0
 
 
 def unused_modules(scene: Scene) -> Iterator[Finding]:

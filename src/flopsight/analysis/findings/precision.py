@@ -23,7 +23,7 @@ def wide_products(scene: Scene) -> Iterator[Finding]:
     ceilings, profile = scene.ceilings, scene.profile
     if ceilings is None or scene.launch_bound:
         return
-    narrow = next((dtype for dtype in HALF if ceilings.peak(dtype)), None)
+    narrow = narrow_dtype(scene)
     if narrow is None:
         return
     fast = ceilings.flops[narrow]
@@ -42,7 +42,7 @@ def wide_products(scene: Scene) -> Iterator[Finding]:
         else ""
     )
     scaled = " with a GradScaler" if narrow == "float16" and profile.trained else ""
-    whole = "" if scaled else f" or model.{'bfloat16' if narrow == 'bfloat16' else 'half'}()"
+    whole = "" if scaled else f" or model.{'half' if narrow == 'float16' else narrow}()"
     yield Finding(
         "precision",
         "Products run in a wide dtype",
@@ -54,6 +54,11 @@ def wide_products(scene: Scene) -> Iterator[Finding]:
         win,
         scene.share(win),
     )
+
+
+def narrow_dtype(scene: Scene) -> str | None:
+    """The 16 bits that the device has units for; None if it has none, or nothing is known of it."""
+    return next((dtype for dtype in HALF if scene.ceilings and scene.ceilings.peak(dtype)), None)
 
 
 def _key(scene: Scene, row: OpRow) -> str:

@@ -10,6 +10,7 @@ from ...records import FORWARD
 from ...tree import Node
 from ..roofline import roof_of
 from .finding import Finding
+from .memory import most_samples
 from .scene import MODEL, Scene, paths
 
 ALIGNED = {"bfloat16": 8, "float16": 8, "float32": 4, "int8": 16, "float8_e4m3fn": 16, "float8_e5m2": 16}
@@ -103,7 +104,7 @@ def small_batch(scene: Scene) -> Iterator[Finding]:
         return
     win = scene.step - max(0.0, roof.limit - weights)
     fuller = max(weights / roof.compute, scene.step / roof.limit if scene.launch_bound else 0.0)
-    knee = round(profile.batch_size * fuller)
+    knee = min(round(profile.batch_size * fuller), most_samples(scene))
     if not scene.worth(win) or knee <= profile.batch_size:
         return
     yield Finding(

@@ -81,19 +81,23 @@ def large_embedding(scene: Scene) -> Iterator[Finding]:
     """A table of which a step reads few rows, and writes a gradient and an update for all."""
     if scene.step is None or not scene.profile.trained:
         return
+    multiplied = {p.key for node in scene.profile.walk() if node.own.forward.macs for p in node.parameters}
     for node in scene.profile.walk():
         if "Embedding" not in node.kind or node.children or not node.own.backward.bytes:
             continue
+        if any(parameter.key in multiplied for parameter in node.parameters):
+            continue  # the output layer's gradient of the same table is dense anyway
         rows = [row for row in node.ops if row.phase in (BACKWARD, OPTIMIZER)]
         taken = sum(map(scene.seconds, rows))
         if taken < LARGE * scene.step:
             continue
+        updated = " and update" if any(row.phase == OPTIMIZER for row in rows) else ""
         yield Finding(
             "embedding",
             "The embedding's dense gradient takes a large part of the step",
             (node.path,),
             f"a step looks up {units.count(prod(node.input_shapes[0]) if node.input_shapes else 0)} rows, and works on all of "
-            f"{units.size(node.param_bytes)} in backward and update, for {units.seconds(taken)} {scene.basis}",
+            f"{units.size(node.param_bytes)} in backward{updated}, for {units.seconds(taken)} {scene.basis}",
             "sparse=True with an optimizer for sparse gradients, or a smaller table",
             taken,
             scene.share(taken),

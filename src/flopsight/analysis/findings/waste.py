@@ -45,6 +45,9 @@ def repeated_work(scene: Scene) -> Iterator[Finding]:
 
 
 def _again(scene: Scene, row: OpRow) -> float:
+    """The time of the calls that were made before: their share of the bytes, since calls of a row differ in size."""
+    if row.repeated_bytes and row.cost.bytes:
+        return scene.seconds(row) * row.repeated_bytes / row.cost.bytes
     return scene.seconds(row) * row.repeated / row.calls if row.calls else 0.0
 
 
