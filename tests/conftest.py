@@ -30,6 +30,15 @@ def _bless(request):
     return request.config.getoption("--bless")
 
 
+@pytest.fixture(autouse=True, scope="session")
+def nothing_measured(tmp_path_factory):
+    """No ceilings that someone has measured on this machine, and none that a command measures by itself."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FLOPSIGHT_CACHE_DIR", str(tmp_path_factory.mktemp("measured")))
+        patch.setenv("FLOPSIGHT_NO_MEASURE", "1")
+        yield
+
+
 @pytest.fixture(autouse=True)
 def nothing_stays_behind():
     """Compare what is global before and after every test."""

@@ -41,6 +41,11 @@ class Ceilings:
         """Whether the figures were measured on this machine."""
         return self.source == MEASURED
 
+    @property
+    def short(self) -> bool:
+        """Whether only products and memory were measured, in a few seconds."""
+        return self.measured and not self.efficiency
+
     def peak(self, dtype: str, op: str = "") -> float | None:
         """FLOP/s of matrix work in a dtype; cuDNN's ops may have a rate of their own."""
         return self.flops.get(peak_key(self.flops, dtype, op))

@@ -128,40 +128,42 @@ def test_a_share_lies_between_the_measured_ones_by_the_logarithm():
 
 def test_a_convolution_that_is_faster_than_the_products_is_the_ceiling(monkeypatch):
     """Times are written here: a product of 64^3 takes 1 s, the convolution half a second."""
-    from flopsight.hardware import measured
+    from flopsight.hardware import measured, sampling
 
-    class Written:
-        device = torch.device("cpu")
+    class Written(sampling.Sampler):
         times = iter((1.0, 0.5))
 
-        def least(self, work):
+        def least(self, work, budget):
             work()
             return next(self.times)
 
     monkeypatch.setattr(measured, "SIDES", {"cpu": (64,)})
-    monkeypatch.setattr(measured, "IMAGES", {"cpu": {"float32": (1, 16, 32)}})
+    monkeypatch.setattr(measured, "IMAGES", {"cpu": ((1, 16, 32),)})
+    sampler = Written(torch, torch.device("cpu"), flush=1 << 10)
+    sampler.threads = 1
 
     # 1,024 places of 16 channels, each of 16 x 9 products: 4.7 MFLOP in half a second; the product has 0.5 MFLOP
-    assert measured._products(torch, Written(), "float32", "cpu") == 2 * 1024 * 16 * 16 * 9 / 0.5
+    probes = measured.Probes(torch, sampler, measured.THOROUGH, lambda _: None)
+    assert probes._rate("float32") == 2 * 1024 * 16 * 16 * 9 / 0.5
 
 
 def test_measuring_a_cpu_gives_rates_for_its_dtypes_and_leaves_the_random_state_alone(monkeypatch):
-    from flopsight.hardware import measured, sampling
+    from flopsight.hardware import measured
     from flopsight.hardware.detect import detect
 
     monkeypatch.setattr(measured, "SIDES", {"cpu": (32, 64)})
-    monkeypatch.setattr(measured, "COPIED", {"cpu": 1 << 16})
-    monkeypatch.setattr(measured, "IMAGES", {"cpu": {"float32": (1, 8, 8)}})
-    monkeypatch.setattr(sampling, "SAMPLES", 3)
-    monkeypatch.setattr(sampling, "WARM_UP", 0.0)
-    monkeypatch.setattr(sampling, "FLUSH", 1 << 16)
-    monkeypatch.setattr(measured, "efficiencies", lambda *_: {})
+    monkeypatch.setattr(measured, "IMAGES", {"cpu": ((1, 8, 8),)})
+    monkeypatch.setattr(measured, "efficiencies", lambda *_: {"matmul": ((1.0, 1.0),)})
+    pace = measured.Pace(
+        whole=60.0, warm_up=0.0, products=0.02, memory=0.02, copied=1 << 16, flush=1 << 16, calls=0.1, kinds=0.1
+    )
     torch.manual_seed(0)
     before = torch.get_rng_state()
 
-    found = measured.measure(detect("cpu"))
+    found = measured.measure(detect("cpu"), pace=pace)
 
-    assert set(found.flops) == {"float32", "bfloat16", "float64"}
+    assert set(found.flops) == {"float32", "bfloat16", "float16", "float64"}
+    assert not found.short
     assert min(found.flops.values()) > 0
     assert found.bandwidth > 0
     assert min(found.host.values()) >= 0

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from shutil import which
 from typing import Annotated
 
 import typer
 
+from ..progress import Progress
 from ..targets.loading import load_target
+from . import options
+from .ceilings import short_measurement
 from .profile import profile_target
 from .views import prepare_view
 
@@ -20,10 +25,16 @@ def demo(
     output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="Where to save the profile.")] = Path(
         "flopsight-demo.json"
     ),
+    no_measure: options.NoMeasure = False,
 ) -> None:
     """Profile an embedded ResNet-18, show it and save it."""
     view = prepare_view(outputs=(output,))
-    result = profile_target(load_target(MODEL), warmup=2, repeats=5)
+    target = load_target(MODEL)
+    result = profile_target(target, warmup=2, repeats=5)
+    if not no_measure:
+        with Progress() as say:
+            ceilings = short_measurement(target, partial(say, timed=True))
+        result = replace(result, ceilings=ceilings or result.ceilings)
     print(f"$ flopsight profile {MODEL} -o {output}\n")
     view.present(result)
     print(f"\nThe profile is saved in {output.resolve()}. It opens without torch:")

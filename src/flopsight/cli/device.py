@@ -28,7 +28,7 @@ def device(
     ] = None,
     measure: Annotated[
         bool,
-        typer.Option("--measure", help="Measure this device's real ceilings, some seconds, and keep them for limits."),
+        typer.Option("--measure", help="Measure what this device reaches, half a minute, and keep it for limits."),
     ] = False,
 ) -> None:
     """Show a device, its dense peaks, where those figures come from, and what was measured on this machine."""
@@ -47,9 +47,11 @@ def device(
     if measure:
         import torch
 
-        from ..hardware.ceilings import remember
+        from ..files import check_writable
+        from ..hardware.ceilings import cache_file, remember
         from ..hardware.measured import measure as measure_ceilings
 
+        check_writable(cache_file())
         with Progress() as say:
             ceilings = measure_ceilings(found, lambda what: say(f"measuring {what}", timed=True))
         kept = remember(ceilings, torch.get_num_threads())

@@ -62,3 +62,11 @@ Progress = Annotated[
     bool,
     typer.Option("--progress", help="Say on stderr what is being done, a line a phase, where that is no terminal."),
 ]
+NoMeasure = Annotated[
+    bool,
+    typer.Option(
+        "--no-measure",
+        help="Show no limits if none of this device are known, instead of measuring it for 3 s at most.",
+        envvar="FLOPSIGHT_NO_MEASURE",
+    ),
+]

@@ -6,6 +6,7 @@ import gc
 import os
 import sys
 from contextlib import nullcontext
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -19,6 +20,7 @@ from ..targets.users import users_code
 from ..timings import TIME_BUDGET
 from ..tree import Profile
 from . import options
+from .ceilings import short_measurement, with_ceilings
 from .generate import generate_tokens, present_generation
 from .views import prepare_view
 
@@ -61,6 +63,7 @@ def profile(
     sort: options.Sort = None,
     on: options.On = None,
     progress: options.Progress = False,
+    no_measure: options.NoMeasure = False,
 ) -> None:
     """Count and time a model, module by module. Without --train it runs as in inference: eval mode, no gradients."""
     _refuse_more_words(context.args)
@@ -112,6 +115,9 @@ def profile(
                 time_budget=time_budget,
                 progress=lambda doing: say(f"{target}: {doing}", timed=doing != COUNTING),
             )
+        measured = None if meta or on or no_measure else short_measurement(loaded, partial(say, timed=True))
+        if measured is not None:
+            results = with_ceilings(results, measured)
     gc.freeze()  # drawing makes many objects, and collections would look through all of torch each time
     remark_on_inputs(loaded)
     if isinstance(results, Profile):

@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from ..ceilings import Ceilings
-from ..files import write_text
+from ..codec import Codec, DamagedError
+from ..errors import OutputError
+from ..files import read_text, write_text
 from .detect import Found, cpu_name
 from .named import ceilings_from
 
@@ -20,10 +22,10 @@ VARIABLE = "FLOPSIGHT_CACHE_DIR"
 FILE = "ceilings.json"
 
 
-def ceilings_of(found: Found, threads: int = 0) -> Ceilings | None:
-    """What limits on a device are taken against; None where nothing is known of it."""
+def ceilings_of(found: Found, threads: int = 0, measured: Ceilings | None = None) -> Ceilings | None:
+    """What limits on a device are taken against: what is `measured`, or was and is kept; None if nothing is known of it."""
     sheet = datasheet_of(found)
-    kept = recall(found.name, threads)
+    kept = measured or recall(found.name, threads)
     if kept is None:
         return sheet
     if sheet is None:
@@ -55,21 +57,23 @@ def _as_allowed(kept: Ceilings, found: Found) -> dict[str, float]:
 
 def remember(ceilings: Ceilings, threads: int = 0) -> Path:
     """Keep what was measured, for this machine, device and number of threads."""
-    path = cache_file()
+    try:
+        path = cache_file()
+    except RuntimeError as problem:  # there may be no home folder
+        raise OutputError(f"What was measured cannot be kept: {problem} {VARIABLE} names a folder for it.") from None
     pages = _pages() | {_key(ceilings.name, threads): asdict(ceilings)}
     return write_text(path, json.dumps(pages, indent=1))
 
 
 def recall(name: str, threads: int = 0) -> Ceilings | None:
-    """What was measured for a device of this machine; None where nothing was, or the file is not readable."""
+    """What was measured for a device of this machine; None if nothing was, or what is kept is damaged."""
     page = _pages().get(_key(name, threads))
-    if not isinstance(page, dict):
-        return None
     try:
-        efficiency = {kind: tuple(map(tuple, points)) for kind, points in page.get("efficiency", {}).items()}
-        return Ceilings(**(page | {"efficiency": efficiency}))
-    except TypeError:  # another version wrote it
+        found: Ceilings = Codec({}, {}).decode(Ceilings, page)
+    except DamagedError:
         return None
+    rates = (*found.flops.values(), found.bandwidth)
+    return found if found.flops and found.measured and all(rates) else None
 
 
 def cache_file() -> Path:
@@ -98,13 +102,23 @@ def cpu_cache() -> int | None:
 
 def _pages() -> dict[str, Any]:
     try:
-        pages = json.loads(cache_file().read_text(encoding="utf-8"))
+        pages = json.loads(read_text(cache_file()))
     except (OSError, ValueError, RuntimeError):  # a home folder may not be there either
         return {}
     return pages if isinstance(pages, dict) else {}
 
 
 def _key(name: str, threads: int) -> str:
-    """A CPU's figures hold for a number of threads; a device's for the machine that it is in."""
-    on_cpu = name == cpu_name()
-    return f"{platform.node()} / {name}" + (f" / {threads} threads" if on_cpu else "")
+    """What figures hold for: the machine, the device, the torch whose kernels ran; of a CPU what they may use of it too."""
+    import torch
+
+    parts = [platform.node(), name, f"torch {torch.__version__}"]
+    if name == cpu_name():
+        limited = os.environ.get("ONEDNN_MAX_CPU_ISA", "")
+        parts += [f"{threads} threads", f"{_processors()} processors", torch.backends.cpu.get_cpu_capability(), limited]
+    return " / ".join(filter(None, parts))
+
+
+def _processors() -> int:
+    """Those that this process may run on."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

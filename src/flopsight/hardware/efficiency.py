@@ -35,17 +35,27 @@ def share_reached(points: Points, limit: float) -> float:
     return points[-1][1]
 
 
-def efficiencies(torch: Any, sampler: Sampler, ceilings: Ceilings) -> dict[str, Points]:
-    """Measured shares by kind, above 1 where a cache serves what memory could not; kinds that a device cannot run are left out."""
+def efficiencies(
+    torch: Any, sampler: Sampler, ceilings: Ceilings, budget: float, begin: Callable[[str], object] = lambda _kind: None
+) -> dict[str, Points]:
+    """Measured shares by kind, above 1 where a cache serves what memory could not; kinds that a device cannot run are left out.
+
+    Every case gets its part of the budget, in seconds; `begin` hears of each.
+    """
     found: dict[str, list[tuple[float, ...]]] = {}
     dtype = torch.float32 if sampler.cpu else torch.bfloat16
     peak = ceilings.flops.get(str(dtype).removeprefix("torch."))
     if not peak or not ceilings.bandwidth:
         return {}
-    for kind, flops, moved, work in Cases(torch, sampler, dtype):
+    number = sum(1 for _ in Cases(torch, torch.device("meta"), dtype, cpu=sampler.cpu))
+    until = sampler.clock() + budget
+    cases = Cases(torch, sampler.device, dtype, cpu=sampler.cpu)
+    for place, (kind, flops, moved, work) in enumerate(cases):
+        begin(kind)
         limit = max(flops / peak, moved / ceilings.bandwidth)
+        share = max(0.0, until - sampler.clock()) / (number - place)
         try:
-            seconds = sampler.seconds(work) if limit > SHORT else sampler.short(work)
+            seconds = sampler.seconds(work, share) if limit > SHORT else sampler.short(work, share)
         except RuntimeError:
             continue
         found.setdefault(kind, []).append((limit, limit / seconds))
@@ -55,9 +65,9 @@ def efficiencies(torch: Any, sampler: Sampler, ceilings: Ceilings) -> dict[str, 
 class Cases:
     """Work of every kind in several sizes, on random data in the layout that models have it in."""
 
-    def __init__(self, torch: Any, sampler: Sampler, dtype: Any) -> None:
+    def __init__(self, torch: Any, place: Any, dtype: Any, *, cpu: bool) -> None:
         self._torch, self._functional = torch, torch.nn.functional
-        self._cpu, self._place, self._dtype, self._size = sampler.cpu, sampler.device, dtype, dtype.itemsize
+        self._cpu, self._place, self._dtype, self._size = cpu, place, dtype, dtype.itemsize
 
     def __iter__(self) -> Iterator[Case]:
         yield from self._products()

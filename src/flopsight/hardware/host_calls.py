@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from statistics import median
-from time import process_time, thread_time
+from time import perf_counter, process_time, thread_time
 from typing import Any
 
 OP, VIEW, PRODUCT, CONVOLUTION, BATCH_NORM, NORM, ATTENTION = (
@@ -44,8 +46,8 @@ def host_kind(op: str) -> str:
     return PRODUCT if name.endswith(("mm", "linear", "matmul", "baddbmm")) else OP
 
 
-def host_prices(torch: Any, place: Any) -> dict[str, float]:
-    """Seconds of the host by kind of call, in the dtype that models run in there."""
+def host_prices(torch: Any, place: Any, budget: float = math.inf) -> dict[str, float]:
+    """Seconds of the host by kind of call, in the dtype that models run in there; sampled for as long as the budget."""
     functional, wait = torch.nn.functional, _waiting(torch, place)
     how = {"device": place, "dtype": torch.float32 if place.type == "cpu" else torch.bfloat16}
     x, image = torch.randn(4, WIDTH, **how), torch.randn(1, WIDTH, 4, 4, **how)
@@ -60,22 +62,23 @@ def host_prices(torch: Any, place: Any) -> dict[str, float]:
         NORM: lambda: functional.layer_norm(x, (WIDTH,), row, row),
         ATTENTION: lambda: functional.scaled_dot_product_attention(heads, heads, heads),
     }
-    prices = {kind: _seconds(_many(call), wait) / CALLS for kind, call in calls.items()}
-    model, rows = _stack(torch).to(**how).eval(), torch.randn(2, 4, WIDTH, **how)
-    block = _seconds(lambda: model(rows), wait) / CALLS
+    each = budget / (len(calls) + 2)
+    prices = {kind: _price([call] * CALLS, wait, each) for kind, call in calls.items()}
+    stack, rows = _stack(torch).to(**how).eval(), torch.randn(2, 4, WIDTH, **how)
+    block = _price([partial(block, rows) for block in stack], wait, each)
     prices[MODULE] = max(0.0, block - sum(number * prices[kind] for kind, number in BLOCK.items())) / BLOCK_MODULES
-    prices[BACKWARD] = _backward(torch, how, wait)
+    prices[BACKWARD] = _backward(torch, how, wait, each)
     return prices
 
 
-def _backward(torch: Any, how: dict[str, Any], wait: Callable[[], None]) -> float:
+def _backward(torch: Any, how: dict[str, Any], wait: Callable[[], None], budget: float) -> float:
     """Seconds for an op of a backward, which may run on a thread of its own."""
     nn = torch.nn
     layers = [layer for _ in range(CALLS) for layer in (nn.Linear(WIDTH, WIDTH), nn.GELU(), nn.LayerNorm(WIDTH))]
     model, x = nn.Sequential(*layers).to(**how), torch.randn(4, WIDTH, **how)
-    times = []
+    times: list[float] = []
     with torch.enable_grad():
-        for _ in range(SAMPLES):
+        for _ in _samples(budget):
             model.zero_grad(set_to_none=True)
             loss = model(x).sum()
             wait()
@@ -128,25 +131,37 @@ def _stack(torch: Any) -> Any:
     return nn.Sequential(*(Block() for _ in range(CALLS)))
 
 
-def _many(call: Callable[[], object]) -> Callable[[], object]:
-    return lambda: [call() for _ in range(CALLS)]
-
-
 def _waiting(torch: Any, place: Any) -> Callable[[], None]:
     return (lambda: None) if place.type == "cpu" else (lambda: torch.accelerator.synchronize(place))
 
 
-def _seconds(work: Callable[[], object], wait: Callable[[], None]) -> float:
-    """The host's processor time, without waiting for what it handed over: other processes have no share in it."""
-    work()
-    times = []
-    for _ in range(SAMPLES):
+def _samples(budget: float) -> Iterator[None]:
+    """As many turns as there are samples, or as the budget has time for; at least one."""
+    until = perf_counter() + budget
+    for place in range(SAMPLES):
+        if place and perf_counter() >= until:
+            return
+        yield
+
+
+def _price(calls: Sequence[Callable[[], object]], wait: Callable[[], None], budget: float) -> float:
+    """The host's processor time of a call, without waiting for what it handed over: other processes have no share in it.
+
+    On a machine that is too busy for all of the calls it is the time of some of them.
+    """
+    until, fitting = perf_counter() + budget / 4, 0
+    while fitting < len(calls) and (not fitting or perf_counter() < until):
+        calls[fitting]()
+        fitting += 1
+    times: list[float] = []
+    for _ in _samples(budget):
         wait()
         begin = thread_time()
-        work()
+        for call in calls[:fitting]:
+            call()
         times.append(thread_time() - begin)
     wait()
-    return _typical(times)
+    return _typical(times) / fitting
 
 
 def _typical(times: list[float]) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from .. import units
 from .ceilings import datasheet_of, recall
 from .detect import Found
 from .peaks import Ambiguous, Device, Rating, sources
@@ -67,16 +68,20 @@ def measured_lines(found: Found) -> list[str]:
         return ["", "Nothing was measured on this machine yet: flopsight device --measure"]
     sheet = datasheet_of(found)
     above = "; the peaks above are for MFU" if peak_rows(found) else ""
-    page = ["", f"{'measured':<15}{kept.made} UTC, used for limits{above}"]
+    page = ["", f"{'measured':<15}{kept.made[:16].replace('T', ' ')} UTC, used for limits{above}"]
     for dtype, rate in kept.flops.items():
         peak = sheet.flops.get(dtype) if sheet else None
-        page.append(f"{dtype:<15}{_rate(dtype, rate):<18}{_beside(rate, peak)}")
+        page.append(f"{dtype:<15}{units.rate(rate):<18}{_beside(rate, peak)}".rstrip())
     if kept.bandwidth:
         beside = _beside(kept.bandwidth, sheet.bandwidth if sheet else None)
-        page.append(f"{'memory':<15}{f'{kept.bandwidth / 1e12:.4g} TB/s':<18}{beside}")
+        page.append(f"{'memory':<15}{units.si(kept.bandwidth, 'B/s'):<18}{beside}".rstrip())
     if kept.host:
         page.append(
             f"{'host':<15}{', '.join(f'{kind} {seconds * 1e6:.1f}' for kind, seconds in kept.host.items())} us a call"
+        )
+    if kept.short:
+        page.append(
+            "This was measured in a few seconds. flopsight device --measure takes half a minute and measures more."
         )
     if kept.busy > BUSY:
         page.append(f"The machine was busy: samples lay up to {kept.busy:.0%} apart. Measure again when it is quiet.")
