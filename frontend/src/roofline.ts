@@ -15,7 +15,7 @@ export function rooflineView(data: Roofline, tree: Tree, store: Store): HTMLElem
   const points = [...data.points].sort((a, b) => (b.seconds ?? 0) - (a.seconds ?? 0)).slice(0, MOST_POINTS);
   const best = Math.max(...data.peaks.map((peak) => peak.flops));
   const roof = (intensity: number, peak: number) => Math.min(peak, intensity * data.bandwidth);
-  const rates = points.map((point) => point.rate ?? roof(point.low, best)).filter((rate) => rate > 0);
+  const rates = points.map((point) => point.rate ?? roof(point.low, point.peak ?? best)).filter((rate) => rate > 0);
   const xs = points.flatMap((point) => [point.low, point.high]).filter((x) => x > 0);
   const ridges = data.peaks.map((peak) => peak.flops / data.bandwidth);
   const [x0, x1] = [Math.log10(Math.min(0.1, ...xs)), Math.log10(Math.max(...ridges, ...xs) * 3)];
@@ -46,7 +46,7 @@ export function rooflineView(data: Roofline, tree: Tree, store: Store): HTMLElem
   const largest = Math.max(...points.map((point) => point.seconds ?? 0), 1e-12);
   for (const point of points) {
     if (!(point.low > 0)) continue;
-    const rate = point.rate ?? roof(point.low, best);
+    const rate = point.rate ?? roof(point.low, point.peak ?? best);
     const y = py(rate);
     const group = svg("g", { class: "point", tabindex: 0, role: "button", "aria-label": tree.path(point.module) });
     if (point.high > point.low) group.append(svg("line", { x1: px(point.low), x2: px(point.high), y1: y, y2: y, class: "range" }));

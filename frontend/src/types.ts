@@ -64,8 +64,8 @@ export interface Roofline {
   device: string;
   bandwidth: number;
   peaks: { name: string; flops: number }[];
-  /** module, low and high intensity (FLOP/byte), achieved FLOP/s, seconds */
-  points: { module: number; low: number; high: number; rate: Num; seconds: Num }[];
+  /** module, low and high intensity (FLOP/byte), achieved FLOP/s, seconds, FLOP/s of the unit that it runs on */
+  points: { module: number; low: number; high: number; rate: Num; seconds: Num; peak: Num }[];
 }
 
 export interface Span {

@@ -3,10 +3,14 @@
 from dataclasses import replace
 
 import pytest
-from profiles import lenet, stack
+from profiles import lenet, module, rooted, stack
 
 from flopsight.analysis.headline import headline
 from flopsight.ceilings import MEASURED, Ceilings
+from flopsight.costs import Cost, OpRow
+from flopsight.render.summary import caveats
+from flopsight.timings import Stat, Timing
+from flopsight.tree import Environment, Profile
 
 
 def test_five_lines_say_cost_time_limit_bound_and_the_first_finding():
@@ -47,3 +51,39 @@ def test_measured_ceilings_are_named_as_such():
     own = Ceilings("NVIDIA H200", {"bfloat16": 800e12}, 4.3e12, source=MEASURED)
 
     assert headline(replace(stack(), ceilings=own))[2].endswith("(measured ceilings of NVIDIA H200)")
+
+
+def causal(seconds=None):
+    """Attention of 10^12 MACs, half of them masked, beside a product of 10^11: 1.2 TFLOP to do, 2.2 TFLOP dense."""
+    flash = OpRow("aten._scaled_dot_product_flash_attention", "forward", 1, Cost(10**12, skipped_macs=5 * 10**11))
+    dense = OpRow("aten.mm", "forward", 1, Cost(10**11))
+    root = rooted(module("", "Net", module("a", "Attention", ops=(flash,)), module("b", "Linear", ops=(dense,))))
+    timing = Timing(forward=Stat((seconds,))) if seconds else Timing()
+    device = Environment(device="cuda", device_name="NVIDIA H100 80GB HBM3", dtype="bfloat16")
+    return Profile(root, environment=device, peak_flops={"bfloat16": 989.4e12}, timing=timing)
+
+
+def test_the_highest_mfu_counts_causal_work_in_numerator_and_limit_alike():
+    takes = headline(causal(), "h100-sxm")[1]
+
+    # a kernel that leaves the masked half out could run both ops at the peak, and no step can be above it
+    assert "MFU at most 100% (the masked half of attention left out)" in takes
+    assert "left out" not in headline(stack(), "h100-sxm")[1]
+
+
+def test_a_time_below_the_limit_is_no_share_above_one():
+    limit = 2 * 6 * 10**11 / 989.4e12
+    faster, slower = headline(causal(limit / 2))[2], headline(causal(limit * 2))[2]
+
+    assert "100% of the time, which is shorter" in faster
+    assert "50.0% of the time" in slower
+    assert "shorter" not in slower
+
+
+def test_an_mfu_above_one_names_the_masked_half_that_it_counts():
+    # dense 2.2 TFLOP in the time that 1.65 TFLOP take at the peak: MFU 133 %, causal 73 %
+    (said,) = caveats(causal(1.65e12 / 989.4e12))
+
+    assert "MFU is above 100%: it counts causal attention dense" in said
+    assert "72.7%" in said
+    assert "nameplate" in caveats(causal(0.9e12 / 989.4e12))[0]

@@ -2,11 +2,12 @@
 
 from dataclasses import replace
 
-from profiles import lenet, stack
+from profiles import lenet, module, rooted, stack
 
-from flopsight.analysis.report_head import job_verdict, tiles
+from flopsight.analysis.report_head import job_verdict, tiles, verdict
 from flopsight.job import Job
 from flopsight.timings import Stat, Timing
+from flopsight.tree import Profile
 from flopsight.world import World
 
 
@@ -54,3 +55,22 @@ def test_the_verdict_on_ranks_names_the_slowest():
 
 def test_ranks_that_are_alike_have_no_slowest():
     assert job_verdict(ranks([1.0, 1.0])) == "2 of 2 ranks, which take the same time"
+
+
+def test_the_verdict_takes_a_module_and_its_limit_of_the_same_time():
+    # forward 4 s, backward 8 s, update 8 s: the mlp's 3 and 7 s are half of the step
+    mlp = module("mlp", "MLP", flops=1, latency=3.0, backward_latency=7.0)
+    rest = module("rest", "Rest", flops=1, latency=1.0, backward_latency=1.0)
+    timing = Timing(forward=Stat((4.0,)), backward=Stat((8.0,)), optimizer=Stat((8.0,)), step=Stat((20.0,)))
+    p = Profile(rooted(module("", "Net", mlp, rest, latency=4.0, backward_latency=8.0)), timing=timing, trained=True)
+
+    assert verdict(p) == "50% of the step in mlp"
+    assert verdict(replace(p, trained=False)) == "75% of the forward in mlp"
+
+
+def test_the_verdict_on_a_step_that_is_timed_by_forward_alone_says_so():
+    mlp = module("mlp", "MLP", flops=1, latency=3.0)
+    timing = Timing(forward=Stat((4.0,)), backward=Stat((8.0,)))
+    p = Profile(rooted(module("", "Net", mlp, latency=4.0)), timing=timing, trained=True)
+
+    assert verdict(p) == "75% of the forward in mlp"

@@ -52,7 +52,31 @@ def test_a_point_stands_at_its_intensity_and_rate(profile):
 
 def test_the_verdict_ends_with_the_share_of_the_limit(profile):
     # 14 s of 17.5 s
-    assert limit_sentence(profile, limits(profile, list(profile.walk()))).endswith("at 80% of the limit")
+    assert limit_sentence(profile, limits(profile, list(profile.walk()))).endswith("the forward at 80% of its limit")
+
+
+def test_a_time_below_the_limit_is_no_share_above_one(profile):
+    faster = replace(profile, timing=Timing(forward=Stat((7.0,))))  # half of 14 s
+
+    assert limit_sentence(faster, limits(faster, list(faster.walk()))).endswith("faster than its limit")
+
+
+def test_every_kind_of_unit_that_ran_has_its_roof(profile):
+    """Convolutions as TF32 at 4,000 FLOP/s, products in float32 at 1,000; nothing runs in bfloat16."""
+    mixed = replace(CEILINGS, flops={"float32": 1000.0, "float32/cudnn": 4000.0, "bfloat16": 8000.0})
+    conv = replace(product("conv", 5000, 200), kind="Conv2d")
+    conv = replace(conv, ops=(replace(conv.ops[0], op="aten.convolution"),))
+    one, both = (
+        replace(profile, ceilings=mixed, root=rooted(module("", "Net", conv, *others)))
+        for others in ((), (product("dense", 5000, 200),))
+    )
+
+    def drawn(p):
+        return limits(p, list(p.walk()))["roofline"]
+
+    assert drawn(one)["peaks"] == [{"name": "float32 as TF32", "flops": 4000.0}]
+    assert drawn(both)["peaks"] == [{"name": "float32 as TF32", "flops": 4000.0}, {"name": "float32", "flops": 1000.0}]
+    assert [point["peak"] for point in drawn(both)["points"]] == [4000.0, 1000.0]
 
 
 def test_without_ceilings_there_is_no_roofline(profile):

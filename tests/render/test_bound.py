@@ -81,7 +81,8 @@ def test_a_row_that_is_faster_than_its_limit_says_why_that_can_be():
         add = module("a", "Add", ops=(replace(SMALL, cost=Cost(bytes=10**8)),), moved=10**8, latency=latency)
         return render(replace(attending(), root=rooted(module("", "Model", add, latency=latency))), "bound", width=200)
 
-    assert "200.0%!" in text(0.005)  # 10 ms at the limit
+    assert "100%!" in text(0.005)  # 10 ms at the limit
+    assert "200" not in text(0.005)
     assert "!: faster than its limit" in text(0.005)
     assert "!" not in text(0.020)
 
@@ -105,6 +106,21 @@ def test_a_module_whose_data_fits_the_cache_is_marked():
 
     assert "memory*" in text
     assert "its data fits the cache" in text
+
+
+def decoding(layers):
+    """Layers whose weights of 8 * 10^5 bytes are nearly all that a step moves; the cache holds 10^6 bytes."""
+    row = OpRow("aten.mm", "forward", 1, Cost(macs=4 * 10**5, bytes=81 * 10**4), dtype="bfloat16")
+    each = [
+        module(str(i), "Linear", ops=(row,), macs=4 * 10**5, moved=81 * 10**4, params=(2 * 10**5,))
+        for i in range(layers)
+    ]
+    return replace(attending(), root=rooted(module("", "Model", *each)), timing=Timing())
+
+
+def test_weights_that_others_evict_are_not_in_the_cache():
+    assert "memory*" in render(decoding(1), "bound", width=200)
+    assert "memory*" not in render(decoding(2), "bound", width=200)
 
 
 def test_on_a_named_device_there_are_limits_and_no_times():

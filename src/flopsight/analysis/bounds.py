@@ -11,13 +11,22 @@ from ..hardware.op_families import ATTENTION, family
 from ..records import BACKWARD, FORWARD, OPTIMIZER, OUTSIDE, RECOMPUTE
 from ..tree import Node, Profile
 from .merging import known_sum
-from .roofline import COMPUTE, LAUNCH, MEMORY, binding, fits_cache, fused_limit, roof_of, row_roof, waits_for_host
+from .roofline import (
+    ABOVE,
+    COMPUTE,
+    LAUNCH,
+    MEMORY,
+    binding,
+    fits_cache,
+    fused_limit,
+    roof_of,
+    row_roof,
+    waits_for_host,
+)
 from .tables import TableRow, tree_rows, with_depths
 
 TIMED = (FORWARD, BACKWARD, RECOMPUTE)
 """Phases whose time is known by module; an optimizer's step is timed as a whole and has a row of its own."""
-ABOVE = 1.05
-"""Limit over time from which on a row is faster than its limit allows."""
 
 
 @dataclass(frozen=True)
@@ -41,13 +50,13 @@ class BoundRow:
 
     @property
     def share(self) -> float | None:
-        """How much of the time the limit is."""
-        return self.limit / self.seconds if self.limit is not None and self.seconds else None
+        """How much of the time the limit is, all of it if the time is shorter."""
+        return min(1.0, self.limit / self.seconds) if self.limit is not None and self.seconds else None
 
     @property
     def too_fast(self) -> bool:
         """Whether the time is shorter than the limit, by more than times vary."""
-        return self.share is not None and self.share > ABOVE
+        return bool(self.limit and self.seconds) and (self.limit or 0.0) > ABOVE * (self.seconds or 0.0)
 
     @property
     def win(self) -> float | None:
@@ -72,7 +81,9 @@ def bound_rows(root: Node, profile: Profile, ceilings: Ceilings, *, timed: bool 
     if updates:
         step = _ops(updates, _below(rows[0], "the optimizer's step"), profile, ceilings, timed=timed)
         whole = profile.timing.optimizer
-        found.append(replace(step, seconds=whole.median if timed and whole else step.seconds))
+        # every parameter and its state pass by between two updates
+        cached = sum(op.cost.bytes for op in updates) <= (ceilings.cache or 0)
+        found.append(replace(step, seconds=whole.median if timed and whole else step.seconds, cached=cached))
     return found
 
 
@@ -92,7 +103,7 @@ def _module(node: Node, row: TableRow, profile: Profile, ceilings: Ceilings, *, 
         bound,
         flops / moved if moved else None,
         flops / seconds if seconds else None,
-        cached=fits_cache(node, ceilings),
+        cached=fits_cache(node, ceilings, profile.root.param_bytes),
     )
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from ..ceilings import unit_name
 from ..tree import Profile
 from ..units import percent, rate
-from .utilization import hardware_work, missing_peaks, model_flops, model_work, step_seconds
+from .utilization import hardware_work, mfu_causal, missing_peaks, model_flops, model_work, step_seconds
 
-ABOVE_PEAK = "MFU is above 100%: the device clocks above its nameplate, or the stated peak or dtype is wrong."
 LEFT_OUT = "no recompute, no optimizer; attention dense, its backward 2.0x its forward"
 STATE_IT = 'State it: FLOPSIGHT_PEAK_FLOPS="{dtype}=..." in dense FLOP/s.'
 
@@ -24,6 +23,14 @@ def why_unknown(profile: Profile) -> str:
     device = profile.environment.device_name or profile.environment.device or "the device"
     names = [dtype.partition("/")[0] for dtype in dtypes]
     return f"the peak of {device} in {' and '.join(names)} is not known. {STATE_IT.format(dtype=names[0])}"
+
+
+def above_peak(profile: Profile) -> str:
+    """How MFU can be above 100%."""
+    causal = mfu_causal(profile)
+    if causal is not None and causal <= 1:
+        return f"MFU is above 100%: it counts causal attention dense, and kernels leave the masked half out; without it MFU is {percent(causal)}."
+    return "MFU is above 100%: the device clocks above its nameplate, or the stated peak or dtype is wrong."
 
 
 def passes(profile: Profile) -> str:

@@ -6,7 +6,7 @@ from .. import units
 from ..ceilings import Ceilings
 from ..tree import Profile
 from .findings import findings
-from .roofline import ceilings_for, node_bound, profile_limit, roof_of
+from .roofline import ABOVE, ceilings_for, node_bound, profile_limit, roof_of
 from .utilization import seconds_at_peak, step_seconds
 
 LABEL = 10
@@ -71,9 +71,12 @@ def _at_least(profile: Profile, on: str) -> str:
     if limit is None or ceilings is None:
         return limit_unknown(profile, on)
     parts = [f"at least {units.seconds(limit)} a {'step' if profile.trained else 'forward'} on {ceilings.name}"]
-    needed = seconds_at_peak(profile, on)
+    needed = seconds_at_peak(profile, on, causal=True)  # as the limit counts it; dense work could be above the peak
     if needed and limit:
-        parts.append(f"MFU at most {units.percent(needed / limit)}")
+        masked = needed != seconds_at_peak(profile, on)
+        parts.append(
+            f"MFU at most {units.percent(needed / limit)}{' (the masked half of attention left out)' if masked else ''}"
+        )
     if profile.peak_bytes and ceilings.memory:
         verdict = "fits" if profile.peak_bytes <= ceilings.memory else "does not fit"
         parts.append(f"{units.size(profile.peak_bytes)} of {units.size(ceilings.memory)} of memory: {verdict}")
@@ -85,7 +88,9 @@ def _limit(profile: Profile, on: str | None) -> str:
     if limit is None or ceilings is None:
         return f"not known: {limit_unknown(profile, on)}"
     seconds = step_seconds(profile) if on is None else None
-    share = f", {units.percent(limit / seconds)} of the time" if seconds else ""
+    share = f", {units.percent(min(1.0, limit / seconds))} of the time" if seconds else ""
+    if seconds and limit > ABOVE * seconds:
+        share += ", which is shorter"
     how = "measured ceilings" if ceilings.measured else "datasheet"
     return f"{units.seconds(limit)}{share} ({how} of {ceilings.name})"
 

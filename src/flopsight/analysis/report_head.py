@@ -8,6 +8,7 @@ from .. import units
 from ..job import Job
 from ..tree import Node, Profile
 from .roofline import ceilings_for, profile_limit
+from .utilization import step_seconds
 
 CONTAINERS = ("ModuleList", "ModuleDict", "Sequential")
 """Classes that only hold other modules: to name one says little."""
@@ -82,16 +83,25 @@ def job_verdict(job: Job) -> str:
 
 
 def verdict(profile: Profile) -> str:
-    """Where most of the time goes, or most of the work where nothing was timed, in one line."""
-    timed = bool(profile.root.latency)
-    size: Callable[[Node], float] = (lambda n: n.latency or 0.0) if timed else (lambda n: n.total.total.flops)
-    whole = size(profile.root)
-    shares = {name: part / whole for name, part in _by_name(profile.root, size).items()} if whole else {}
+    """Where most of the time goes, or most of the work if nothing was timed, in one line."""
+    size, whole, of = _measure(profile)
+    shares = {name: min(1.0, part / whole) for name, part in _by_name(profile.root, size).items()} if whole else {}
     telling = {name: share for name, share in shares.items() if 0.2 <= share <= 0.9}
     if not telling:
         return ""
     name = max(telling, key=lambda one: telling[one])
-    return f"{telling[name]:.0%} of the {'time' if timed else 'FLOPs'} in {name}"
+    return f"{telling[name]:.0%} of the {of} in {name}"
+
+
+def _measure(profile: Profile) -> tuple[Callable[[Node], float], float | None, str]:
+    """What a module takes, what the whole takes, and the word for it; of a step as its limit is, if backward was timed too."""
+    root, forward = profile.root, profile.timing.forward
+    if not root.latency:
+        return (lambda node: node.total.total.flops), root.total.total.flops, "FLOPs"
+    step = step_seconds(profile)
+    if profile.trained and root.backward_latency and step:
+        return (lambda node: (node.latency or 0.0) + (node.backward_latency or 0.0)), step, "step"
+    return (lambda node: node.latency or 0.0), forward.median if forward else root.latency, "forward"
 
 
 def _by_name(root: Node, size: Callable[[Node], float]) -> Mapping[str, float]:

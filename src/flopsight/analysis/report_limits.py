@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from .. import units
-from ..ceilings import Ceilings
+from ..ceilings import Ceilings, peak_key, unit_name
 from ..records import FORWARD
 from ..tree import Node, Profile
-from .findings import Finding, findings
+from .findings import findings
 from .report import Metric
-from .roofline import LAUNCH, NO_ROOF, Roof, binding, ceilings_for, roof_of, waits_for_host
+from .roofline import ABOVE, LAUNCH, NO_ROOF, Roof, binding, ceilings_for, roof_of, rows_of, waits_for_host
 from .tables import own_latencies
 from .utilization import step_seconds
 
@@ -27,7 +27,7 @@ def limits(profile: Profile, nodes: Sequence[Node], device: str | None = None) -
         "name": ceilings.name,
         "roofs": roofs,
         "bound": [_bound(here, node, roof, ceilings) for node, roof in zip(nodes, roofs, strict=True)],
-        "roofline": roofline_points(nodes, ceilings, timed=device is None),
+        "roofline": roofline_points(profile, nodes, ceilings, timed=device is None),
         "findings": _findings(profile, nodes, device),
     }
 
@@ -52,7 +52,11 @@ def limit_sentence(profile: Profile, found: dict[str, Any], device: str | None =
     if device is not None and limit:
         parts.append(f"at least {units.seconds(limit)} a {'step' if profile.trained else 'forward'} on {found['name']}")
     elif seconds and limit:
-        parts.append(f"at {limit / seconds:.0%} of the limit")
+        what = "step" if profile.trained else "forward"
+        faster = limit > ABOVE * seconds
+        parts.append(
+            f"the {what} {'faster than its limit' if faster else f'at {min(1.0, limit / seconds):.0%} of its limit'}"
+        )
     return ", ".join(parts)
 
 
@@ -75,28 +79,41 @@ def _bound(here: Profile | None, node: Node, roof: Roof, ceilings: Ceilings) -> 
     return LAUNCH if here is not None and waits_for_host(node, here) else binding(roof, node, ceilings) or ""
 
 
-def roofline_points(nodes: Sequence[Node], ceilings: Ceilings, *, timed: bool) -> dict[str, Any] | None:
-    """Ceilings, and a point for every module that computes something itself; its rate where the times are the device's."""
+def roofline_points(
+    profile: Profile, nodes: Sequence[Node], ceilings: Ceilings, *, timed: bool
+) -> dict[str, Any] | None:
+    """A roof for each kind of unit that ran, and a point for every module that computes something itself.
+
+    A point has its rate if the times are the device's, and the peak of the unit that does most of its work.
+    """
     if not (ceilings.bandwidth and ceilings.flops):
         return None
-    points = []
+    points, ran = [], dict[str, None]()
     for number, node in enumerate(nodes):
         own = node.own.forward
         if not (own.macs and own.bytes):
             continue
         seconds = own_latencies(node)[0] if timed else None
         least = min(own.bytes, max(1, node.compulsory_bytes)) if not node.children else own.bytes
+        used = _units(node, ceilings, profile.environment.dtype)
+        ran |= dict.fromkeys(used)
         points.append({
             "module": number, "low": own.flops / own.bytes, "high": own.flops / least,
-            "rate": own.flops / seconds if seconds else None, "seconds": seconds,
+            "rate": own.flops / seconds if seconds else None, "seconds": seconds, "peak": ceilings.flops[used[0]] if used else None,
         })  # fmt: skip
     if not points:
         return None
-    ran = {row.dtype for node in nodes for row in node.ops if row.phase == FORWARD and row.cost.macs}
-    peaks = [{"name": name, "flops": flops} for name, flops in ceilings.flops.items() if name in ran]
-    every = [{"name": name, "flops": flops} for name, flops in ceilings.flops.items()]
+    peaks = [{"name": unit_name(ceilings.flops, key), "flops": ceilings.flops[key]} for key in ran or ceilings.flops]
     name = f"{ceilings.name} ({ceilings.source})"
-    return {"device": name, "bandwidth": ceilings.bandwidth, "peaks": peaks or every, "points": points}
+    return {"device": name, "bandwidth": ceilings.bandwidth, "peaks": peaks, "points": points}
+
+
+def _units(node: Node, ceilings: Ceilings, dtype: str) -> list[str]:
+    """The keys of the peaks that a module's own products run at, most work first."""
+    rows = [row for row in rows_of(node, (FORWARD,)) if row.cost.macs]
+    rows.sort(key=lambda row: -row.cost.macs)
+    keys = dict.fromkeys(peak_key(ceilings.flops, row.dtype or dtype, row.op) for row in rows)
+    return [key for key in keys if key in ceilings.flops]
 
 
 def _findings(profile: Profile, nodes: Sequence[Node], device: str | None) -> list[dict[str, Any]] | None:
@@ -109,9 +126,3 @@ def _findings(profile: Profile, nodes: Sequence[Node], device: str | None) -> li
          "share": one.share or None, "modules": [place[path] for path in one.where if path in place]}
         for one in found
     ]  # fmt: skip
-
-
-def _sentence(one: Finding) -> str:
-    """The numbers of a finding; the win stands beside its title where it is a time."""
-    text = one.evidence if one.seconds else f"{one.evidence}; {one.win}"
-    return f"{text[:1].upper()}{text[1:]}."

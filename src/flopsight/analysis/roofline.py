@@ -28,6 +28,8 @@ COMPUTE, MEMORY, LAUNCH, COMMUNICATION, FUSION = (
     "depends on fusion",
 )
 COLLECTIVES = ("c10d.", "_c10d_functional.", "_c10d_functional_autograd.")
+ABOVE = 1.05
+"""Limit over time from which on something is faster than its limit allows: times vary."""
 MOSTLY_IDLE = 0.5
 """Share of the time without a kernel from which on launches bind."""
 
@@ -237,10 +239,15 @@ def limit_beside_cache(
     return total
 
 
-def fits_cache(node: Node, ceilings: Ceilings) -> bool:
-    """Whether no op of a module itself moves more in a call than the cache holds: memory then sets no limit."""
-    sizes = [row.cost.bytes / max(1, row.calls) for row in node.ops if row.cost.bytes]
-    return bool(sizes and ceilings.cache) and max(sizes) <= (ceilings.cache or 0)
+def fits_cache(node: Node, ceilings: Ceilings, all_weights: int = 0) -> bool:
+    """Whether no op of a module itself moves more in a call than the cache holds: memory then sets no limit.
+
+    Weights are read once a step. If those of the whole model, `all_weights` bytes, do not fit, others have evicted them by then.
+    """
+    cache = ceilings.cache or 0
+    largest = max((row.cost.bytes / max(1, row.calls) for row in node.ops if row.cost.bytes), default=0.0)
+    evicted = all_weights > cache and 2 * sum(parameter.nbytes for parameter in node.parameters) > largest
+    return 0 < largest <= cache and not evicted
 
 
 def _dtype(node: Node) -> str:

@@ -41,12 +41,12 @@ def mfu_at(profile: Profile, seconds: float, device: str | None = None) -> float
     return needed / seconds if needed else None
 
 
-def seconds_at_peak(profile: Profile, device: str | None = None) -> float | None:
+def seconds_at_peak(profile: Profile, device: str | None = None, *, causal: bool = False) -> float | None:
     """What the model work of one step would take at the peak of a named device, or the profile's own; None without one."""
     peaks = profile.peak_flops
     if device is not None:
         peaks = named_ceilings(device, tf32_products="tf32" in peaks).flops
-    work = model_work(profile, peaks=peaks)
+    work = model_work(profile, causal=causal, peaks=peaks)
     if not work or any(not peaks.get(dtype) for dtype in work):
         return None
     return sum(flops / peaks[dtype] for dtype, flops in work.items())

@@ -61,7 +61,7 @@ def roofline(profile: Profile, path: str | Path, *, on: str | None = None) -> Pa
     A line reaches from a module's unfused to its fully fused intensity. A module without a time is at the roof.
     """
     ceilings = ceilings_for(profile, on)
-    data = roofline_points(list(profile.walk()), ceilings, timed=on is None) if ceilings is not None else None
+    data = roofline_points(profile, list(profile.walk()), ceilings, timed=on is None) if ceilings is not None else None
     if data is None:
         raise InputError(
             f"There is no roofline of {profile.root.kind}: no ceilings of its device are known, or nothing in it "
@@ -72,7 +72,7 @@ def roofline(profile: Profile, path: str | Path, *, on: str | None = None) -> Pa
     figure, axes = _figure(4.2)
     longest = max(point["seconds"] or 0.0 for point in points)
     for point in points:
-        rate = point["rate"] or min(best, point["low"] * bandwidth)
+        rate = point["rate"] or min(point["peak"] or best, point["low"] * bandwidth)
         size = 8 + 90 * (point["seconds"] or 0.0) / longest if longest else 30
         axes.plot((point["low"], point["high"]), (rate, rate), color=_colour(0.6), linewidth=1, zorder=2)
         axes.scatter(point["low"], rate, s=size, color=_colour(0.6, 0.55), edgecolor="white", linewidth=0.5, zorder=3)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import floor
 
 from .. import units
-from ..analysis.explain import ABOVE_PEAK, why_unknown
+from ..analysis.explain import above_peak, why_unknown
 from ..analysis.summary_facts import facts
 from ..caveats import BadFormula, UnknownOps
 from ..hardware.named import named_device
@@ -74,7 +74,7 @@ def caveats(profile: Profile) -> tuple[str, ...]:
     if profile.trained and profile.timing.forward and profile.mfu is None:
         doubts.append(f"MFU is not known: {why_unknown(profile)}")
     if profile.mfu is not None and profile.mfu > 1:
-        doubts.append(ABOVE_PEAK)
+        doubts.append(above_peak(profile))
     return tuple(doubts)
 
 
