@@ -59,7 +59,7 @@ def test_a_page_of_a_comparison_is_one_file(tmp_path):
     evil = "</script><img src=x onerror=alert(1)>"
     comparison = compare(net(module("a", "A", flops=1)), net(module("a", evil, flops=2)))
 
-    text = comparison.to_html(tmp_path / "new" / "diff.html").read_text()
+    text = comparison.to_html(tmp_path / "new" / "diff.html").read_text(encoding="utf-8")
 
     assert evil not in text
     assert text.count("</script>") == 2

@@ -23,7 +23,7 @@ from flopsight.tree import Cost, Environment, Node, OpRow, Phases, Profile, Stat
 
 PUBLISHED = {
     case["name"]: case
-    for case in json.loads((Path(__file__).parents[1] / "data/published.json").read_text())["mfu_cases"]
+    for case in json.loads((Path(__file__).parents[1] / "data/published.json").read_text(encoding="utf-8"))["mfu_cases"]
 }
 A100 = {"bfloat16": 312e12, "float32": 19.5e12}
 

@@ -146,13 +146,13 @@ def test_the_suffix_of_the_output_says_its_format(flops, name, begins):
     done = flops("profile", "net.py:model", "-i", "4x8", "-o", name, *FAST)
 
     assert done.code == 0, done
-    assert Path(name).read_text().startswith(begins)
+    assert Path(name).read_text(encoding="utf-8").startswith(begins)
 
 
 def test_a_text_file_holds_the_format_that_was_asked_for(flops):
     done = flops("profile", "net.py:model", "-i", "4x8", "-f", "deepspeed", "-o", "p.txt", *FAST)
 
-    assert Path("p.txt").read_text() == done.out
+    assert Path("p.txt").read_text(encoding="utf-8") == done.out
     assert "Flops Profiler" in done.out
 
 
@@ -198,22 +198,22 @@ def test_show_writes_several_files_each_in_its_own_format(flops, saved):
 
     assert done.code == 0, done
     assert flopsight.load("a.json") == flopsight.load(saved)
-    assert Path("b.html").read_text().startswith("<!")
-    assert Path("c.csv").read_text().startswith("path,")
+    assert Path("b.html").read_text(encoding="utf-8").startswith("<!")
+    assert Path("c.csv").read_text(encoding="utf-8").startswith("path,")
 
 
 def test_depth_cuts_what_is_printed_and_not_the_page(flops, saved):
     for depth in ("0", "9"):
         assert flops("show", saved, "--depth", depth, "-o", f"{depth}.html").code == 0
-    assert Path("0.html").read_text() == Path("9.html").read_text()
+    assert Path("0.html").read_text(encoding="utf-8") == Path("9.html").read_text(encoding="utf-8")
 
 
 def test_what_is_written_is_as_full_and_as_deep_as_what_is_printed(flops, saved):
     flops("show", saved, "--depth", "0", "-o", "top.md")
     flops("show", saved, "-o", "all.md")
 
-    assert "Linear" not in Path("top.md").read_text()
-    assert "Linear" in Path("all.md").read_text()
+    assert "Linear" not in Path("top.md").read_text(encoding="utf-8")
+    assert "Linear" in Path("all.md").read_text(encoding="utf-8")
 
 
 def test_ops_lists_formulas_with_file_and_line(flops):
@@ -222,7 +222,7 @@ def test_ops_lists_formulas_with_file_and_line(flops):
 
     place = line.split()[1]
     file, number = place.split(":")
-    source = (ROOT / "src" / file).read_text().splitlines()
+    source = (ROOT / "src" / file).read_text(encoding="utf-8").splitlines()
     assert any("def mm" in text for text in source[int(number) - 1 : int(number) + 4])
 
 
@@ -373,7 +373,7 @@ def test_an_unknown_figure_in_a_budget_is_named(flops, saved):
 
 
 def test_a_profile_of_a_newer_schema_says_to_upgrade(flops, saved):
-    page = json.loads(Path(saved).read_text())
+    page = json.loads(Path(saved).read_text(encoding="utf-8"))
     Path("newer.json").write_text(json.dumps(page | {"schema": 999}))
 
     done = flops("show", "newer.json")
@@ -469,7 +469,7 @@ def test_files_are_written_also_where_a_reader_closes_the_pipe(saved, tmp_path):
     subprocess.run([sys.executable, "-m", "flopsight", "show", saved, "-o", tmp_path / "table.md"], stdout=write)
     os.close(write)
 
-    assert (tmp_path / "table.md").read_text().startswith("### Sequential")
+    assert (tmp_path / "table.md").read_text(encoding="utf-8").startswith("### Sequential")
 
 
 def test_every_embedded_model_can_be_counted_from_the_command_line(flops):
@@ -534,8 +534,8 @@ def test_a_closed_standard_output_is_no_error(saved):
 
 
 def test_a_terminal_that_cannot_write_a_name_gets_its_escape(saved):
-    page = Path(saved).read_text().replace('"Sequential"', '"R\u00e9seau"')
-    Path("accent.json").write_text(page)
+    page = Path(saved).read_text(encoding="utf-8").replace('"Sequential"', '"R\u00e9seau"')
+    Path("accent.json").write_text(page, encoding="utf-8")
 
     done = in_shell("show", "accent.json", env=os.environ | {"PYTHONIOENCODING": "ascii", "COLUMNS": "120"})
 

@@ -99,7 +99,7 @@ plain = torch.nn.Module.__call__
 model = torch.nn.Linear(8, 2)
 profiler = flopsight.FlopsProfiler(model)
 profiler.start_profile()
-torch.compile(model)(torch.ones(4, 8))
+torch.compile(model, backend="eager")(torch.ones(4, 8))
 profiler.end_profile()
 import torch._dynamo
 assert torch._dynamo.utils.unpatched_nn_module_call is plain

@@ -18,7 +18,7 @@ LINE = re.compile(
 
 
 def documented():
-    return [(page, found[1]) for page in PAGES for found in LINE.finditer((ROOT / page).read_text())]
+    return [(page, found[1]) for page in PAGES for found in LINE.finditer((ROOT / page).read_text(encoding="utf-8"))]
 
 
 @pytest.mark.parametrize(("page", "line"), documented())
@@ -36,7 +36,7 @@ def test_the_pages_have_command_lines():
 
 
 def test_every_flag_is_documented():
-    page = (ROOT / "docs/cli.md").read_text()
+    page = (ROOT / "docs/cli.md").read_text(encoding="utf-8")
     for name, command in typer.main.get_command(app).commands.items():
         for parameter in command.params:
             if parameter.param_type_name == "option" and parameter.name != "help":

@@ -60,7 +60,7 @@ def test_pytest_runs_on_the_source_with_the_carried_packages_and_the_plugin(suit
 
 
 def test_everything_that_travels_is_pinned():
-    lines = (ROOT / "tests/gpu/requirements.txt").read_text().splitlines()
+    lines = (ROOT / "tests/gpu/requirements.txt").read_text(encoding="utf-8").splitlines()
 
     assert {re.split("[=<>]", line)[0] for line in lines if line[0] != "#"} >= {"pytest-xdist", "execnet", "typer"}
     assert all(re.match(r"[\w-]+==[\d.]+( |$)", line) for line in lines if line[0] != "#")

@@ -157,7 +157,7 @@ def _exists(dotted):
 def package():
     for path in sorted(ROOT.rglob("*.py")):
         name = module_name(path)
-        yield name, imports(ast.parse(path.read_text()), name, path.name == "__init__.py")
+        yield name, imports(ast.parse(path.read_text(encoding="utf-8")), name, path.name == "__init__.py")
 
 
 def broken_rules(name, found):

@@ -28,12 +28,12 @@ def test_every_install_is_held_by_the_constraints(target):
 
 def test_a_lanes_own_installs_cannot_replace_torch():
     for script in ROOT.glob("tests/lanes/*/install.sh"):
-        for line in re.findall(r".*pip install.*", script.read_text()):
+        for line in re.findall(r".*pip install.*", script.read_text(encoding="utf-8")):
             assert "--no-deps" in line or "-c constraints.txt" in line, (script, line)
 
 
 def test_the_constraints_pin_torch():
-    assert re.search(r"^torch==[\d.]+$", (ROOT / "constraints.txt").read_text(), re.MULTILINE)
+    assert re.search(r"^torch==[\d.]+$", (ROOT / "constraints.txt").read_text(encoding="utf-8"), re.MULTILINE)
 
 
 def test_demo_makes_an_environment_and_runs_the_demo():
@@ -54,7 +54,7 @@ def test_ci_runs_style_tests_and_lanes():
     script = ROOT / ".ci" / "run"
 
     assert os.access(script, os.X_OK)
-    assert [line for line in script.read_text().splitlines() if line.startswith("make")] == [
+    assert [line for line in script.read_text(encoding="utf-8").splitlines() if line.startswith("make")] == [
         "make lint",
         "make test",
         "make lanes",

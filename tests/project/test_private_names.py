@@ -77,7 +77,7 @@ def foreign(tree, defined):
 
 
 def files():
-    return {path: ast.parse(path.read_text()) for path in sorted(ROOT.rglob("*.py"))}
+    return {path: ast.parse(path.read_text(encoding="utf-8")) for path in sorted(ROOT.rglob("*.py"))}
 
 
 def test_private_names_of_torch_stand_in_one_package():
@@ -118,7 +118,7 @@ z = aten._softmax.default, self._mine
 
 def test_the_doctor_knows_every_private_name_of_torch():
     used = set()
-    for node in (node for path in HOME.glob("*.py") for node in ast.walk(ast.parse(path.read_text()))):
+    for node in (node for path in HOME.glob("*.py") for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))):
         if isinstance(node, ast.ImportFrom) and not node.level and node.module.startswith("torch"):
             inside = any(map(private, node.module.split(".")))
             used |= {f"{node.module}.{alias.name}" for alias in node.names if inside or private(alias.name)}

@@ -73,7 +73,7 @@ def test_the_check_for_torch_can_fail():
 
 
 def test_what_type_checkers_see_is_what_the_table_loads():
-    page = ast.parse(Path(flopsight.__file__).read_text())
+    page = ast.parse(Path(flopsight.__file__).read_text(encoding="utf-8"))
     (block,) = [node for node in page.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"]
 
     seen = {alias.asname: statement.module for statement in block.body for alias in statement.names}

@@ -130,7 +130,7 @@ def test_a_page_of_html_needs_nothing_beside_it_and_escapes_every_name(tmp_path)
     profile = replace(oddities(), root=root)
 
     path = profile.to_html(tmp_path / "new" / "page.html")
-    page = path.read_text()
+    page = path.read_text(encoding="utf-8")
 
     assert evil not in page
     assert "&lt;script&gt;" in page
@@ -141,7 +141,7 @@ def test_a_page_of_html_needs_nothing_beside_it_and_escapes_every_name(tmp_path)
 
 @pytest.mark.parametrize("make", [lenet, stack, oddities])
 def test_html_opens_and_closes_what_it_must(make, tmp_path):
-    page = make().to_html(tmp_path / "page.html").read_text()
+    page = make().to_html(tmp_path / "page.html").read_text(encoding="utf-8")
 
     for tag in ("details", "summary", "div", "table", "span"):
         assert page.count(f"<{tag}") == page.count(f"</{tag}>"), tag
@@ -150,7 +150,7 @@ def test_html_opens_and_closes_what_it_must(make, tmp_path):
 
 @pytest.mark.parametrize("make", [lenet, stack, oddities])
 def test_html_rows_have_a_cell_for_every_column(make, tmp_path):
-    page = make().to_html(tmp_path / "page.html").read_text()
+    page = make().to_html(tmp_path / "page.html").read_text(encoding="utf-8")
     rows = re.findall(r'<div class="(?:head|row)".*?</div>', page)
 
     assert len({row.count("<span") for row in rows}) == 1
@@ -164,7 +164,7 @@ def test_html_shows_the_time_of_backward_by_module(tmp_path):
         for name, seconds in (("a", 2.0), ("b", 3.0))
     ]
     root = rooted(module("", "Net", *layers, latency=2.0, backward_latency=5.0))
-    page = replace(stack(), root=root).to_html(tmp_path / "page.html").read_text()
+    page = replace(stack(), root=root).to_html(tmp_path / "page.html").read_text(encoding="utf-8")
 
     head, *rows = re.findall(r'<div class="(?:head|row)".*?</div>', page)
     place = re.findall(r"<span[^>]*>(.*?)</span>", head).index("bwd latency")
@@ -182,11 +182,11 @@ def test_full_draws_every_block_of_a_stack_on_the_page(tmp_path):
     """Twelve blocks of ten modules each; folded they are the ten modules of one."""
     profile = stack(12, width=8)
 
-    folded = profile.to_html(tmp_path / "folded.html").read_text()
-    every = profile.to_html(tmp_path / "every.html", full=True).read_text()
+    folded = profile.to_html(tmp_path / "folded.html").read_text(encoding="utf-8")
+    every = profile.to_html(tmp_path / "every.html", full=True).read_text(encoding="utf-8")
 
     assert every.count('<div class="row"') - folded.count('<div class="row"') == 11 * 10
-    assert profile.to_html(tmp_path / "top.html", depth=0).read_text().count('<div class="row"') == 1
+    assert profile.to_html(tmp_path / "top.html", depth=0).read_text(encoding="utf-8").count('<div class="row"') == 1
 
 
 @pytest.mark.parametrize(

@@ -32,11 +32,11 @@ def test_the_page_is_as_it_was_blessed(name, format, bless):
     if bless:
         path.write_text(text)
 
-    assert text == path.read_text()
+    assert text == path.read_text(encoding="utf-8")
 
 
 def golden(name, format):
-    return (GOLDEN / f"{name}_{format}.txt").read_text()
+    return (GOLDEN / f"{name}_{format}.txt").read_text(encoding="utf-8")
 
 
 def number(text):

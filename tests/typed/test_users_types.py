@@ -92,6 +92,6 @@ def test_a_type_checker_accepts_what_is_right_and_sees_no_any(project, refused):
 
 @CHECKERS
 def test_a_type_checker_refuses_every_mistake(project, refused):
-    lines = (HERE / "wrong.py").read_text().splitlines()
+    lines = (HERE / "wrong.py").read_text(encoding="utf-8").splitlines()
 
     assert refused(project, "wrong.py") == {number for number, line in enumerate(lines, 1) if line.endswith(MARK)}
