@@ -1,13 +1,12 @@
 """What every page promises: its Python runs and gives the values in its comments, its links lead somewhere."""
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import typer.main
 from docs import pages
+from interpreters import fork
 
 from flopsight.caveats import all_kinds
 from flopsight.cli.app import app
@@ -21,12 +20,10 @@ FEWEST = {"docs/conventions.md": 25, "docs/training.md": 15, "README.md": 5}
 
 @pytest.mark.parametrize("page", PYTHON)
 def test_the_python_of_a_page_runs_and_gives_what_the_comments_say(page, tmp_path):
-    script = Path(pages.__file__)
+    done = fork([pages.__file__, page], tmp_path)
 
-    done = subprocess.run([sys.executable, script, page], cwd=tmp_path, capture_output=True, text=True)
-
-    assert done.returncode == 0, done.stderr
-    assert int(done.stdout.split()[-1]) >= FEWEST.get(page, 0)
+    assert done.code == 0, done.err
+    assert int(done.out.split()[-1]) >= FEWEST.get(page, 0)
 
 
 @pytest.mark.parametrize(

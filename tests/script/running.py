@@ -2,7 +2,6 @@
 
 import importlib.util
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -11,11 +10,13 @@ from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from interpreters import NO_GPU, WARM, fork, heed_ctrl_c
+
 from flopsight.store import loads
 
 SCRIPTS = Path(__file__).parent / "scripts"
-NO_GPU = {"CUDA_VISIBLE_DEVICES": ""}
-"""The scripts train on the CPU, where torch does some things that it refuses beside a GPU: backward after a fork, say."""
+FRESH = {"compiled.py", "language.py"}
+"""Scripts that start in an interpreter of their own, which imports torch and its compiler while they run."""
 
 
 @dataclass(frozen=True)
@@ -38,30 +39,41 @@ class Done:
 
 
 def start(words, folder, env=None):
-    words = list(map(str, words))
+    """Run what follows `python` on a command line, in a fresh interpreter."""
+    words = [sys.executable, *map(str, words)]
     env = (env or os.environ) | NO_GPU
     done = subprocess.run(words, cwd=folder, capture_output=True, text=True, env=env, preexec_fn=heed_ctrl_c)
-    files = {path.name: path.read_text() for path in sorted(Path(folder).iterdir()) if path.is_file()}
-    return Done(done.returncode, done.stdout, done.stderr, files)
+    return Done(done.returncode, done.stdout, done.stderr, _files(folder))
 
 
-def heed_ctrl_c():
-    """A shell in the background has its children ignore the signal that the scripts here are about."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+def start_warm(words, folder, env=None, imports=WARM):
+    """Run the same in a fork of an interpreter that has its slow imports behind it."""
+    done = fork(words, folder, imports, env)
+    return Done(done.code, done.out, done.err, _files(folder))
+
+
+def _files(folder):
+    return {path.name: path.read_text() for path in sorted(Path(folder).iterdir()) if path.is_file()}
 
 
 @cache
 def plain(script, *args):
     """A script of ours, by itself."""
+    run = start if (script in FRESH and not args) else start_warm
     with TemporaryDirectory() as folder:
-        return start([sys.executable, SCRIPTS / script, *args], folder)
+        return run([SCRIPTS / script, *args], folder)
 
 
 @cache
 def profiled(script, *args, flags=()):
     """The same script under `flopsight run`."""
+    run = start if (script in FRESH and not args and not flags) else start_warm
     with TemporaryDirectory() as folder:
-        return start([sys.executable, "-m", "flopsight", "run", *flags, SCRIPTS / script, *args], folder)
+        return run(["-m", "flopsight", "run", *flags, SCRIPTS / script, *args], folder)
+
+
+BAD_LUCK = ("terminate called without an active exception", "EADDRINUSE")
+"""What is not the script's doing: gloo aborts a process at its very end now and then; a free port is taken meanwhile."""
 
 
 def free_port():
@@ -71,13 +83,13 @@ def free_port():
 
 
 def torchrun(folder, *words):
-    """Two ranks with gloo, which now and then aborts a process at its very end, with or without us."""
+    """Two ranks with gloo, started again after bad luck."""
     for attempt in range(5):
         place = folder / str(attempt)
         place.mkdir(parents=True)
         start_two = ["-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", free_port()]
-        done = start([sys.executable, *start_two, *words], place, env=os.environ | {"OMP_NUM_THREADS": "1"})
-        if "terminate called without an active exception" not in done.err:
+        done = start_warm([*start_two, *words], place, env=os.environ | {"OMP_NUM_THREADS": "1"})
+        if not any(sign in done.err for sign in BAD_LUCK):
             break
     return done
 

@@ -7,7 +7,8 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from script.running import SCRIPTS, plain, profiled, start
+from interpreters import LIGHT
+from script.running import SCRIPTS, plain, profiled, start, start_warm
 
 import flopsight
 
@@ -105,19 +106,17 @@ def traceback_of(text):
 
 
 @pytest.mark.parametrize("at", ["5", "6", "9"])
-def test_what_a_script_raises_is_shown_with_its_own_frames_only(at):
+def test_what_a_script_raises_is_shown_with_its_own_frames_only(tmp_path, at):
     """While its step is counted, while one is timed, and after the window."""
-    done = profiled("raises.py", at)
+    done, by_itself = profiled("raises.py", at), start([SCRIPTS / "raises.py", at], tmp_path)
 
-    assert done.code == plain("raises.py", at).code == 1
-    assert traceback_of(done.err) == traceback_of(plain("raises.py", at).err)
+    assert done.code == by_itself.code == 1
+    assert traceback_of(done.err) == traceback_of(by_itself.err)
     assert str(Path(flopsight.__file__).parent) not in done.err
 
 
 def test_our_own_frames_are_there_when_they_are_asked_for(tmp_path):
-    done = start(
-        [sys.executable, *RUN, SCRIPTS / "raises.py", "5"], tmp_path, env=os.environ | {"FLOPSIGHT_TRACEBACK": "1"}
-    )
+    done = start_warm([*RUN, SCRIPTS / "raises.py", "5"], tmp_path, env=os.environ | {"FLOPSIGHT_TRACEBACK": "1"})
 
     assert "flopsight/capture/" in done.err
     assert "ValueError: nan in the input" in done.err
@@ -126,8 +125,8 @@ def test_our_own_frames_are_there_when_they_are_asked_for(tmp_path):
 def test_a_script_that_does_not_compile_is_answered_as_python_answers(tmp_path):
     (tmp_path / "broken.py").write_text("x = (\n")
 
-    by_itself = start([sys.executable, "broken.py"], tmp_path)
-    ours = start([sys.executable, *RUN, "broken.py"], tmp_path)
+    by_itself = start(["broken.py"], tmp_path)
+    ours = start([*RUN, "broken.py"], tmp_path)
 
     assert ours.code == by_itself.code == 1
     assert ours.err.startswith(by_itself.err)
@@ -138,7 +137,7 @@ def test_a_scripts_own_excepthook_is_used(tmp_path):
         "import sys\nsys.excepthook = lambda kind, value, tb: print('mine', kind.__name__, tb.tb_lineno)\nraise KeyError\n"
     )
 
-    assert start([sys.executable, *RUN, "hooked.py"], tmp_path).out == "mine KeyError 3\n"
+    assert start([*RUN, "hooked.py"], tmp_path).out == "mine KeyError 3\n"
 
 
 @pytest.mark.parametrize(
@@ -159,7 +158,7 @@ def test_a_scripts_own_excepthook_is_used(tmp_path):
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
 def test_what_cannot_be_run_is_refused_in_one_sentence(tmp_path, words, said):
-    done = start([sys.executable, *RUN, *words], tmp_path)
+    done = start_warm([*RUN, *words], tmp_path, imports=LIGHT)
 
     assert done.code == 2
     assert said in done.err
@@ -170,7 +169,7 @@ def test_what_cannot_be_run_is_refused_in_one_sentence(tmp_path, words, said):
 def test_a_script_without_torch_runs_and_is_told_so(tmp_path):
     (tmp_path / "hello.py").write_text("print('hello')\n")
 
-    done = start([sys.executable, *RUN, "hello.py"], tmp_path)
+    done = start([*RUN, "hello.py"], tmp_path)
 
     assert (done.code, done.out) == (0, "hello\n")
     assert done.said == [line for line in done.said if "hello.py did not import torch" in line]

@@ -1,9 +1,8 @@
 """Settings from a file: what they change, which of them win, and what is printed where."""
 
 import json
-import sys
 
-from script.running import SCRIPTS, start
+from script.running import SCRIPTS, start_warm
 
 from flopsight.store import loads
 
@@ -11,7 +10,7 @@ SCRIPT = SCRIPTS / "exits.py"
 
 
 def run(folder, *flags, script=(SCRIPT, "0")):
-    return start([sys.executable, "-m", "flopsight", "run", *flags, *script], folder)
+    return start_warm(["-m", "flopsight", "run", *flags, *script], folder)
 
 
 def write(folder, name, page):

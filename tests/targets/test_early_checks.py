@@ -1,9 +1,7 @@
-"""Mistakes that are told before torch is imported, in a fresh interpreter."""
-
-import subprocess
-import sys
+"""Mistakes that are told before torch is imported, each in a process of its own."""
 
 import pytest
+from interpreters import LIGHT, fork
 
 NET = """
 import torch
@@ -29,6 +27,8 @@ print(code, "torch" in sys.modules)
 
 @pytest.fixture
 def ask(tmp_path):
+    (tmp_path / "ask").mkdir()
+    (tmp_path / "ask" / "ask.py").write_text(ASK)
     (tmp_path / "net.py").write_text(NET)
     (tmp_path / "syntax.py").write_text("def (\n")
     (tmp_path / "folder").mkdir()
@@ -37,8 +37,8 @@ def ask(tmp_path):
     (tmp_path / "package" / "mod.py").write_text(NET)
 
     def ask(*words):
-        done = subprocess.run([sys.executable, "-c", ASK, *words], cwd=tmp_path, capture_output=True, text=True)
-        return done.stdout.strip(), done.stderr.strip()
+        done = fork(["-m", "ask.ask", *words], tmp_path, LIGHT)
+        return done.out.strip(), done.err.strip()
 
     return ask
 
