@@ -5,24 +5,34 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 LANES := $(notdir $(patsubst %/requirements.txt,%,$(wildcard tests/lanes/*/requirements.txt)))
 BENCHES := $(filter-out bench/gpu% bench/turns.py bench/page.py,$(wildcard bench/*.py))
+WORKERS ?= auto
+PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 8 --dist loadfile --no-loadscope-reorder
+SEED ?= $(shell date +%s)
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test lanes torch-matrix lint bench accuracy report clean
+.PHONY: demo test test-random test-old-cpu lanes torch-matrix lint bench accuracy report clean
 .SECONDARY:
 
 demo: $(READY)  ## profile an embedded model and show it
 	$(BIN)/flopsight demo
 
-test: $(READY)  ## every test that needs torch alone
-	$(BIN)/python -m pytest
+test: $(READY)  ## every test that needs torch alone, with a worker a core
+	$(PYTEST)
+
+test-random: WORKERS = 4
+test-random: $(READY)  ## the same in random order; SEED=... repeats one
+	$(PYTEST) --shuffle $(SEED)
+
+test-old-cpu: $(READY)  ## the tests that depend on the CPU, as on one without AVX-512
+	ONEDNN_MAX_CPU_ISA=AVX2 ATEN_CPU_CAPABILITY=avx2 $(PYTEST) tests/capture tests/training tests/agreement
 
 lint: $(READY)
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 
-lanes:  ## tests beside other packages, each lane in an environment of its own (tests/lanes/README.md)
-	$(MAKE) --keep-going $(addprefix lane-,$(LANES))
+lanes:  ## tests beside other packages, two lanes at a time, each in an environment of its own (tests/lanes/README.md)
+	$(MAKE) --keep-going --jobs=2 --output-sync=target $(addprefix lane-,$(LANES))
 
 lane-%: .venvs/%/.ready
 	.venvs/$*/bin/python -m pytest tests/lanes/$*

@@ -1,8 +1,10 @@
 """What every test shares: nothing may stay behind in the process."""
 
 import os
+import random
 
 import pytest
+import torch
 from hypothesis import HealthCheck, settings
 from leftovers import differences, process_state
 
@@ -14,6 +16,26 @@ def pytest_addoption(parser):
     parser.addoption(
         "--bless", action="store_true", help="write the golden files anew; read the difference before you commit"
     )
+    parser.addoption("--shuffle", type=int, metavar="SEED", help="random order: of the files, and of the tests in each")
+
+
+def pytest_report_header(config):
+    seed = config.getoption("--shuffle")
+    return None if seed is None else f"random order: --shuffle {seed}"
+
+
+def pytest_collection_modifyitems(config, items):
+    """Shuffle on request. A file stays together, so that what its tests share is made once."""
+    seed = config.getoption("--shuffle")
+    if seed is None:
+        return
+    order = random.Random(seed)
+    files = {}
+    for item in items:
+        files.setdefault(item.path, []).append(item)
+    shuffled = [order.sample(tests, len(tests)) for tests in files.values()]
+    order.shuffle(shuffled)
+    items[:] = [item for tests in shuffled for item in tests]
 
 
 def pytest_configure(config):
@@ -22,6 +44,10 @@ def pytest_configure(config):
     if reporter is not None:
         reporter._tw.fullwidth = reporter._tw.fullwidth
     os.environ["COLUMNS"] = "120"
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        threads = max(1, torch.get_num_threads() // int(os.environ["PYTEST_XDIST_WORKER_COUNT"]))
+        torch.set_num_threads(threads)  # workers share the cores: threads that wait for each other take minutes
+        os.environ["OMP_NUM_THREADS"] = str(threads)
 
 
 @pytest.fixture(name="bless")

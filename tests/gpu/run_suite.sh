@@ -23,4 +23,4 @@ export PATH="$installed/bin:$PATH" PYTHONPATH="$PWD/src:$carried:$installed" PYT
 missing=$("$python" -c 'import importlib.util as u; print(*[n for n in ("torch", "numpy", "pytest", "hypothesis", "rich") if not u.find_spec(n)])')
 test -z "$missing" || { echo "$python lacks: $missing" >&2; exit 2; }
 "$python" -c 'import platform, torch; n = torch.cuda.device_count(); print("Python", platform.python_version(), "torch", torch.__version__, *[torch.cuda.get_device_name(i) for i in range(n)] or ["no GPU"])'
-"$python" -m pytest -n "${WORKERS:-auto}" -r fEs "$@"
+"$python" -m pytest -n "${WORKERS:-auto}" --dist loadfile -r fEs "$@"

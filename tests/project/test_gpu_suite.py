@@ -56,7 +56,7 @@ def test_pytest_runs_on_the_source_with_the_carried_packages_and_the_plugin(suit
     assert not Path(installed).exists(), "left behind"
     assert "Name: flopsight" in facts
     assert "flopsight = flopsight.integrations.pytest_plugin" in facts
-    assert words == "-m pytest -n 3 -r fEs tests/units -x"
+    assert words == "-m pytest -n 3 --dist loadfile -r fEs tests/units -x"
 
 
 def test_everything_that_travels_is_pinned():

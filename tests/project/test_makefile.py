@@ -18,7 +18,9 @@ def would_run(*targets):
     return told.stdout
 
 
-@pytest.mark.parametrize("target", ["demo", "test", "lint", "bench", *(f"lane-{name}" for name in LANES)])
+@pytest.mark.parametrize(
+    "target", ["demo", "test", "test-random", "test-old-cpu", "lint", "bench", *(f"lane-{name}" for name in LANES)]
+)
 def test_every_install_is_held_by_the_constraints(target):
     installs = [line for line in would_run(target).splitlines() if "pip install" in line]
 
@@ -46,7 +48,7 @@ def test_demo_makes_an_environment_and_runs_the_demo():
 def test_lanes_runs_every_lane_and_goes_on_after_a_failure():
     commands = would_run("lanes")
 
-    assert "--keep-going" in commands
+    assert "--keep-going --jobs=2 --output-sync=target" in commands  # what a lane prints stays in one piece
     assert all(f"lane-{name}" in commands for name in LANES)
 
 
@@ -57,5 +59,26 @@ def test_ci_runs_style_tests_and_lanes():
     assert [line for line in script.read_text(encoding="utf-8").splitlines() if line.startswith("make")] == [
         "make lint",
         "make test",
+        "make test-random",
+        "make test-old-cpu",
         "make lanes",
     ]
+
+
+def test_the_tests_run_with_a_worker_a_core_and_a_file_stays_with_one_worker():
+    (command,) = [line for line in would_run("test").splitlines() if "-m pytest" in line]
+
+    assert "-n auto --maxprocesses 8 --dist loadfile" in command
+    assert " -n 1 " in would_run("test", "WORKERS=1")
+
+
+def test_a_random_order_can_be_repeated():
+    assert would_run("test-random", "SEED=7").rstrip().endswith("--shuffle 7")
+    assert re.search(r"-n 4 .*--shuffle \d+$", would_run("test-random").rstrip())
+
+
+def test_an_older_cpu_is_asked_of_both_libraries_that_choose_kernels_by_it():
+    command = would_run("test-old-cpu")
+
+    assert "ONEDNN_MAX_CPU_ISA=AVX2 ATEN_CPU_CAPABILITY=avx2 .venv/bin/python -m pytest" in command
+    assert "tests/capture tests/training tests/agreement" in command
