@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from .read_only import fix_tables
+
 DATASHEET, MEASURED = "datasheet", "measured"
 
 
@@ -35,6 +37,9 @@ class Ceilings:
     """Seconds of a kernel that has next to nothing to do."""
     efficiency: Mapping[str, tuple[tuple[float, ...], ...]] = field(default_factory=dict)
     """By kind of op, pairs: limit of one call in seconds, and the share of the limit that such a call reaches."""
+
+    def __post_init__(self) -> None:
+        fix_tables(self, "flops", "host", "efficiency")
 
     @property
     def measured(self) -> bool:

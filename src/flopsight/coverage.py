@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from .read_only import fix_tables
+
 
 @dataclass(frozen=True, slots=True)
 class UnknownOp:
@@ -26,6 +28,9 @@ class Coverage:
     free: Mapping[str, int] = field(default_factory=dict)
     unknown: Mapping[str, UnknownOp] = field(default_factory=dict)
     bytes_known: int = 0
+
+    def __post_init__(self) -> None:
+        fix_tables(self, "counted", "free", "unknown")
 
     @property
     def calls(self) -> int:

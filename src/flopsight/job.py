@@ -14,6 +14,7 @@ from .caveats import Caveat, Note
 from .costs import Cost
 from .errors import InputError, did_you_mean
 from .node import MOST_LETTERS, build_up
+from .read_only import ReadOnly, fix_tables
 from .tree import Node, Profile
 from .world import Whole
 
@@ -51,6 +52,9 @@ class Job:
     left_out: tuple[str, ...] = ()
     """Files beside those of the ranks that could not be read, a sentence each."""
 
+    def __post_init__(self) -> None:
+        fix_tables(self, "ranks", "problems")
+
     @property
     def missing(self) -> tuple[int, ...]:
         """The ranks without a profile."""
@@ -62,7 +66,7 @@ class Job:
         found: dict[int, list[Profile]] = {}
         for _, profile in sorted(self.ranks.items()):
             found.setdefault(profile.world.stage, []).append(profile)
-        return {stage: tuple(found[stage]) for stage in sorted(found)}
+        return ReadOnly((stage, tuple(found[stage])) for stage in sorted(found))
 
     @cached_property
     def whole(self) -> Whole | None:
@@ -104,12 +108,12 @@ class Job:
     @cached_property
     def expert_load(self) -> Mapping[tuple[int, str], int]:
         """Tokens that each expert got, by rank and module."""
-        return {
-            (rank, node.path): _tokens(node)
+        return ReadOnly(
+            ((rank, node.path), _tokens(node))
             for rank, profile in sorted(self.ranks.items())
             if profile.world.expert > 1
             for node in _experts(profile.root)
-        }
+        )
 
     @cached_property
     def model(self) -> Profile:

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from .read_only import fix_tables
+
 LASTING_FIRST = (
     "parameters", "buffers", "optimizer", "inputs", "gradients", "buckets", "gathered", "activations", "recomputed", "temporaries",
 )  # fmt: skip
@@ -25,16 +27,19 @@ class MemoryCurve:
     phases: tuple[str, ...] = ()
     """Its phase; empty before the first operator."""
 
+    def __post_init__(self) -> None:
+        fix_tables(self, "kinds")
+
     @cached_property
     def total(self) -> tuple[int, ...]:
         """Bytes alive at each point, all kinds together."""
         return tuple(map(sum, zip(*self.kinds.values(), strict=True))) or (0,) * len(self.at)
 
     @cached_property
-    def stacked(self) -> list[str]:
+    def stacked(self) -> tuple[str, ...]:
         """The kinds as a chart stacks them, from its bottom."""
         known = [kind for kind in LASTING_FIRST if kind in self.kinds]
-        return known + [kind for kind in self.kinds if kind not in known]
+        return (*known, *(kind for kind in self.kinds if kind not in known))
 
     @property
     def highest(self) -> int:

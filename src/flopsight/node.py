@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, overload
+from typing import Any, ClassVar, Generic, TypeVar, overload
 
 from . import units
 from .comm import CommRow
+from .conditions import Conditions
 from .costs import NO_WORK, Cost, OpRow, Phases
 from .records import Parameter, Shape
-
-if TYPE_CHECKING:
-    from .tree import Profile
 
 Value = TypeVar("Value")
 Item = TypeVar("Item")
@@ -91,13 +89,8 @@ class Node:
     extra_repr: str = ""
     ignored: bool = False
 
-    home_cell: ClassVar[list[Any] | None] = None
-    """Holds the profile that the node is part of; set by the profile, which replaces what is in it."""
-
-    @property
-    def home(self) -> Profile | None:
-        """The profile that the node is part of: `limit` and `bound` ask it for its device."""
-        return self.home_cell[0] if self.home_cell else None
+    conditions: ClassVar[Conditions | None] = None
+    """What `limit` and `bound` depend on beside the node; None if it is not part of a profile. Set once, by `under`."""
 
     def __repr__(self) -> str:
         return f"<Node {self.one_line[:MOST_LETTERS]}>"
@@ -258,6 +251,18 @@ class Node:
             yield node
             waiting.extend(reversed(node.children))
 
+    def under(self, conditions: Conditions) -> Node:
+        """The same tree for a profile with these conditions: itself if no profile with others has it, else a copy."""
+        if self.conditions is conditions or self.conditions == conditions:
+            return self
+        nodes = list(self.walk())
+        others = {id(node.conditions): node.conditions for node in nodes}  # few, while nodes may be many
+        if any(other not in (None, conditions) for other in others.values()):
+            return build_up(self, lambda node: node.children, lambda node, below: _copied(node, below, conditions))
+        for node in nodes:
+            node.__dict__["conditions"] = conditions
+        return self
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Node):
             return NotImplemented
@@ -268,6 +273,13 @@ class Node:
 
     def __hash__(self) -> int:
         return hash((self.path, self.kind, self.own, len(self.children)))
+
+
+def _copied(node: Node, children: tuple[Node, ...], conditions: Conditions) -> Node:
+    """The same node, with the figures that it has worked out, over other children."""
+    twin = object.__new__(Node)
+    twin.__dict__.update(node.__dict__, children=children, conditions=conditions)
+    return twin
 
 
 def _own_fields(node: Node) -> list[Any]:

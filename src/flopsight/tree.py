@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any
 from . import units
 from .ceilings import Ceilings
 from .comm import CommRow, merged
+from .conditions import Conditions
 from .costs import FREE, Cost, OpRow, Phases
 from .coverage import NOTHING_RAN, Coverage, UnknownOp
 from .errors import InputError, did_you_mean
 from .memory_curve import MemoryCurve
 from .node import MOST_LETTERS, Node
+from .read_only import ReadOnly, fix_tables
 from .records import OUTSIDE, Padding, Span
 from .timings import NOT_TIMED, Stat, Timing
 from .world import ALONE, Whole, World
@@ -97,14 +99,9 @@ class Profile:
     """Why this rank cannot know the whole model; empty where it can."""
 
     def __post_init__(self) -> None:
-        """Let every node know the profile that it is part of; profiles of one tree share a cell, the newest is in it."""
-        cell = self.root.__dict__.get("home_cell")
-        if cell is not None:
-            cell[0] = self
-            return
-        cell = [self]
-        for node in self.root.walk():
-            node.__dict__["home_cell"] = cell
+        """Fix the tables, and have nodes that know the conditions of this profile."""
+        fix_tables(self, "at_peak", "peak_flops")
+        object.__setattr__(self, "root", self.root.under(self.conditions))
 
     def __getitem__(self, path: str) -> Node:
         if not isinstance(path, str):
@@ -121,9 +118,21 @@ class Profile:
         return path in self.nodes or path in self.plain_paths
 
     @cached_property
+    def conditions(self) -> Conditions:
+        """What the limits of its modules depend on beside their work."""
+        return Conditions(
+            self.environment.device_name,
+            self.environment.dtype,
+            self.peak_flops,
+            self.ceilings,
+            self.timing,
+            self.trained,
+        )
+
+    @cached_property
     def nodes(self) -> Mapping[str, Node]:
         """Every node by qualified name."""
-        return {node.path: node for node in self.root.walk()}
+        return ReadOnly((node.path, node) for node in self.root.walk())
 
     @cached_property
     def plain_paths(self) -> Mapping[str, Node]:
@@ -139,7 +148,7 @@ class Profile:
             for child in reversed(node.children):
                 path = f"{plain}.{child.name}" if plain else child.name
                 todo.append((child, plain if child.name == WRAPPED.get(node.kind.removeprefix(SHARDED)) else path))
-        return found
+        return ReadOnly(found)
 
     def walk(self) -> Iterator[Node]:
         """Every node, parents first."""

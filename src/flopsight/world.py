@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from .costs import FREE, Cost
+from .read_only import fix_tables
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,9 @@ class World:
     """Ranks that the experts are divided among."""
     expert_rank: int = 0
     """Which of them this one is."""
+
+    def __post_init__(self) -> None:
+        fix_tables(self, "mesh")
 
 
 ALONE = World()

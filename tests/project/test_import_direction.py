@@ -8,7 +8,7 @@ import flopsight
 ROOT = Path(flopsight.__file__).parent
 
 FLOORS = (
-    ("units", "errors", "files", "codec", "printable", "progress", "collector"),
+    ("units", "errors", "files", "codec", "printable", "progress", "collector", "read_only"),
     (
         "tree",
         "node",
@@ -17,6 +17,7 @@ FLOORS = (
         "timings",
         "memory_curve",
         "ceilings",
+        "conditions",
         "comm",
         "world",
         "job",
@@ -86,6 +87,8 @@ NO_TORCH = (
     "costs",
     "timings",
     "ceilings",
+    "conditions",
+    "read_only",
     "comm",
     "world",
     "job",
@@ -241,6 +244,8 @@ def test_the_doors_of_a_profile_are_exactly_these():
         "world",
         "comm",
         "ceilings",
+        "conditions",
+        "read_only",
         "files",
     }
     doors = {

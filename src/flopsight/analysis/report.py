@@ -227,7 +227,7 @@ def memory_curve(curve: MemoryCurve | None, nodes: Sequence[Node]) -> dict[str, 
     numbers = {node.path: number for number, node in enumerate(nodes) if node.path != OUTSIDE}
     return {
         "at": curve.at,
-        "kinds": curve.stacked,
+        "kinds": list(curve.stacked),
         "bytes": [curve.kinds[kind] for kind in curve.stacked],
         "modules": [
             _nearest(path, numbers) if phase else -1 for path, phase in zip(curve.modules, curve.phases, strict=True)

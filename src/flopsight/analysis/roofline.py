@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from ..ceilings import Ceilings
+from ..conditions import Conditions
 from ..costs import Cost, OpRow
 from ..hardware.named import ceilings_from, named_ceilings
 from ..hardware.peaks import Device, lookup
@@ -61,6 +62,8 @@ class Roof:
 
 
 NO_ROOF = Roof()
+UNKNOWN = Conditions()
+"""Of a node that is not part of a profile."""
 
 
 def profile_limit(profile: Profile, device: str | None = None) -> float | None:
@@ -72,31 +75,32 @@ def profile_limit(profile: Profile, device: str | None = None) -> float | None:
 
 def node_limit(node: Node, device: str | None = None) -> float | None:
     """The least seconds of a subtree's work."""
-    ceilings = ceilings_for(node.home, device)
-    roof = roof_of(node, ceilings, dtype=_dtype(node)) if ceilings else None
+    known = node.conditions or UNKNOWN
+    ceilings = ceilings_for(known, device)
+    roof = roof_of(node, ceilings, dtype=known.dtype) if ceilings else None
     return roof.limit if roof else None
 
 
 def node_bound(node: Node, device: str | None = None) -> str | None:
     """What holds a subtree back on a device; None where it does nothing or a peak is not known."""
-    ceilings = ceilings_for(node.home, device)
+    known = node.conditions or UNKNOWN
+    ceilings = ceilings_for(known, device)
     if ceilings is None:
         return None
-    if device is None and node.home is not None and waits_for_host(node, node.home):
+    if device is None and waits_for_host(node, known):
         return LAUNCH
-    return bound_by(node, ceilings, dtype=_dtype(node))
+    return bound_by(node, ceilings, dtype=known.dtype)
 
 
-def ceilings_for(profile: Profile | None, device: str | None = None) -> Ceilings | None:
+def ceilings_for(profile: Profile | Conditions, device: str | None = None) -> Ceilings | None:
     """The named device's datasheet, or what the profile was made on: measured where it was, else by its name."""
+    known = profile if isinstance(profile, Conditions) else profile.conditions
     if device is not None:
-        return named_ceilings(device, tf32_products=profile is not None and "tf32" in profile.peak_flops)
-    if profile is None:
-        return None
-    if profile.ceilings is not None:
-        return profile.ceilings
-    row = lookup(profile.environment.device_name) if profile.environment.device_name else None
-    return ceilings_from(row, dict(profile.peak_flops)) if isinstance(row, Device) and profile.peak_flops else None
+        return named_ceilings(device, tf32_products="tf32" in known.peak_flops)
+    if known.ceilings is not None:
+        return known.ceilings
+    row = lookup(known.device_name) if known.device_name else None
+    return ceilings_from(row, dict(known.peak_flops)) if isinstance(row, Device) and known.peak_flops else None
 
 
 def roof_of(
@@ -204,15 +208,15 @@ def binding(roof: Roof, node: Node, ceilings: Ceilings) -> str | None:
     return unfused if unfused in (fused, COMPUTE) else FUSION
 
 
-def waits_for_host(node: Node, profile: Profile) -> bool:
+def waits_for_host(node: Node, profile: Profile | Conditions) -> bool:
     """Whether the device had no kernel to run for most of the time: launches bind."""
-    if node.path == profile.root.path:
+    if not node.path:
         busy, whole = device_seconds(profile), step_seconds(profile)
         return busy is not None and whole is not None and whole - busy > MOSTLY_IDLE * whole
     return node.idle is not None and bool(node.stream_latency) and node.idle > MOSTLY_IDLE * (node.stream_latency or 0)
 
 
-def device_seconds(profile: Profile) -> float | None:
+def device_seconds(profile: Profile | Conditions) -> float | None:
     """Seconds in which kernels ran, of one step; None where no device was traced."""
     timing = profile.timing
     if timing.busy is None:
@@ -248,7 +252,3 @@ def fits_cache(node: Node, ceilings: Ceilings, all_weights: int = 0) -> bool:
     largest = max((row.cost.bytes / max(1, row.calls) for row in node.ops if row.cost.bytes), default=0.0)
     evicted = all_weights > cache and 2 * sum(parameter.nbytes for parameter in node.parameters) > largest
     return 0 < largest <= cache and not evicted
-
-
-def _dtype(node: Node) -> str:
-    return node.home.environment.dtype if node.home is not None else ""

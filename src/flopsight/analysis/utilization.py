@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
 from ..ceilings import peak_key
+from ..conditions import Conditions
 from ..errors import InputError
 from ..hardware.named import named_ceilings
 from ..records import BACKWARD, FORWARD, RECOMPUTE
@@ -93,7 +94,7 @@ def hardware_work(profile: Profile) -> dict[str, float]:
     return dict(work)
 
 
-def step_seconds(profile: Profile) -> float | None:
+def step_seconds(profile: Profile | Conditions) -> float | None:
     """The time that utilization is taken over: a whole iteration, or step, when trained, else the forward."""
     timing = profile.timing
     if not profile.trained:
