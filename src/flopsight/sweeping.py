@@ -229,4 +229,4 @@ class _Named:
             self._built = (key, target, brought, blueprint)
         _, target, brought, blueprint = self._built
         sizes = Sizes(values.get(BATCH), values.get(SEQ))
-        return call_with(target, brought, blueprint, sized_inputs(self._inputs, values), sizes)
+        return call_with(target, brought, blueprint, sized_inputs(self._inputs, values), sizes, train=self._train)

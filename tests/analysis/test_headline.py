@@ -3,9 +3,12 @@
 from dataclasses import replace
 
 import pytest
+import torch
 from profiles import lenet, module, rooted, stack
 
+import flopsight
 from flopsight.analysis.headline import headline
+from flopsight.analysis.summary_facts import facts
 from flopsight.ceilings import MEASURED, Ceilings
 from flopsight.costs import Cost, OpRow
 from flopsight.render.summary import caveats
@@ -87,3 +90,18 @@ def test_an_mfu_above_one_names_the_masked_half_that_it_counts():
     assert "MFU is above 100%: it counts causal attention dense" in said
     assert "72.7%" in said
     assert "nameplate" in caveats(causal(0.9e12 / 989.4e12))[0]
+
+
+def test_a_peak_with_gradients_recorded_says_so():
+    layers = torch.nn.Sequential(*(torch.nn.Linear(64, 64) for _ in range(4)))
+    x = torch.randn(100, 64)
+    recorded = flopsight.count(layers, (x,), on="meta")
+    with torch.no_grad():
+        plain = flopsight.count(layers, (x,), on="meta")
+
+    assert recorded.peak_bytes > plain.peak_bytes
+    assert "at the peak, gradients recorded" in headline(recorded)[0]
+    assert "recorded" not in headline(plain)[0]
+    notes = [{fact.label: fact.note for group in facts(p) for fact in group} for p in (recorded, plain)]
+    assert ["gradients were recorded" in each["Peak memory"] for each in notes] == [True, False]
+    assert "recorded" not in headline(flopsight.count(layers, (x,), train=True, on="meta"))[0]

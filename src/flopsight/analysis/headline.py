@@ -7,6 +7,7 @@ from ..ceilings import Ceilings
 from ..tree import Profile
 from .findings import findings
 from .roofline import ABOVE, ceilings_for, node_bound, profile_limit, roof_of
+from .summary_facts import records_gradients
 from .utilization import seconds_at_peak, step_seconds
 
 LABEL = 10
@@ -47,7 +48,9 @@ def _costs(profile: Profile) -> str:
         parts.append(f"{units.si(profile.backward.flops + profile.recompute.flops, 'FLOP')} backward")
     parts.append(f"{units.si(profile.params)} parameters")
     if profile.peak_bytes:
-        parts.append(f"{units.size(profile.peak_bytes)} at the peak")
+        parts.append(
+            f"{units.size(profile.peak_bytes)} at the peak{', gradients recorded' if records_gradients(profile) else ''}"
+        )
     return ", ".join(parts)
 
 

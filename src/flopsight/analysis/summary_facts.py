@@ -97,15 +97,22 @@ def _memory(profile: Profile) -> list[Fact]:
         Fact("Forward/backward pass size", outputs, "byte", "layer outputs and their gradients"),
         Fact("Estimated total size", root.input_bytes + root.param_bytes + outputs, "byte", estimate),
     ]
-    alive = profile.largest_at_peak
+    alive = ", ".join(f"{kind} {units.size(part)}" for kind, part in profile.largest_at_peak if part)
+    if records_gradients(profile):
+        alive += "; gradients were recorded, torch.no_grad() needs less"
     for label, value, note in (
         ("Activations saved for backward", root.activation_bytes, ""),
         ("Optimizer state", root.optimizer_bytes, ""),
-        ("Peak memory", profile.peak_bytes, ", ".join(f"{kind} {units.size(part)}" for kind, part in alive if part)),
+        ("Peak memory", profile.peak_bytes, alive),
     ):
         if value:
             found.append(Fact(label, value, "byte", note))
     return found
+
+
+def records_gradients(profile: Profile) -> bool:
+    """Whether a forward alone saved what only a backward would need."""
+    return not profile.trained and profile.activation_bytes > 0
 
 
 def _time(profile: Profile) -> list[Fact]:

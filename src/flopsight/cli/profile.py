@@ -6,11 +6,13 @@ import gc
 import os
 import sys
 from contextlib import nullcontext
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..caveats import Note
 from ..errors import InputError
 from ..progress import COUNTING, Progress
 from ..targets.early_checks import check_device_name, check_inputs_of_class, check_optimizer_name, unknown_optimizer
@@ -26,6 +28,12 @@ from .views import prepare_view
 
 if TYPE_CHECKING:
     from ..decoding import Generation
+
+
+SUMMED = Note(
+    "The loss is the sum of the model's outputs, which have none of their own; with the loss of a real training, time and "
+    "memory of backward differ."
+)
 
 
 def profile(
@@ -151,15 +159,25 @@ def profile_target(
     """The profile of a loaded target: an inference run, or a training step."""
     import torch
 
+    from ..capture.model.run import default_loss, own_loss
     from ..measure import count
     from ..measure import profile as measure
 
     model = target.model.train(train)
     step = _optimizer(optimizer, model) if optimizer else None
+    summed: set[bool] = set()
+
+    def loss(output: Any) -> torch.Tensor:
+        summed.add(own_loss(output) is None)
+        return default_loss(output)
+
     with users_code(target.text, described(target.args, target.kwargs)), nullcontext() if train else torch.no_grad():
+        how: dict[str, Any] = {"train": train, "optimizer": step, "loss": loss if train else None}
         if meta:
-            return count(model, target.args, target.kwargs, train=train, optimizer=step, on="meta")
-        return measure(model, target.args, target.kwargs, train=train, optimizer=step, **timing)
+            result = count(model, target.args, target.kwargs, on="meta", **how)
+        else:
+            result = measure(model, target.args, target.kwargs, **how, **timing)
+    return replace(result, caveats=(*result.caveats, SUMMED)) if True in summed else result
 
 
 def _optimizer(name: str, model: Any) -> Any:

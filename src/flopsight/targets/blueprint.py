@@ -37,6 +37,8 @@ class Blueprint:
 
     build: Callable[[], nn.Module | tuple[nn.Module, Call]]
     inputs: Callable[[nn.Module, Sizes], Call] = lambda _model, _sizes: Call()
+    labels: Callable[[nn.Module, Mapping[str, Any]], dict[str, Any]] = lambda _model, _given: {}
+    """What a training step hands in beside the inputs."""
     fills_in: bool = False
     """Whether default inputs complete those that were given, as a decoder's tokens do beside an encoder's."""
     origin: str = ""

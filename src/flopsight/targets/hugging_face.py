@@ -13,6 +13,7 @@ from .address import Address
 from .blueprint import Blueprint
 from .changes import literal, typed
 from .early_checks import unknown_key
+from .labels import labels_for
 from .model_inputs import default_call
 from .packages import transformers_for
 from .users import users_code
@@ -37,7 +38,9 @@ def hugging_face_blueprint(address: Address, *, generates: bool = False) -> Blue
         with users_code(address.text):
             return kind._from_config(config) if hasattr(kind, "_from_config") else kind.from_config(config)
 
-    return Blueprint(build, lambda model, sizes: default_call(model, config, sizes), fills_in=True, origin=found.origin)
+    return Blueprint(
+        build, lambda model, sizes: default_call(model, config, sizes), labels_for, fills_in=True, origin=found.origin
+    )
 
 
 def configuration(transformers: Any, address: Address, values: Mapping[str, Any]) -> Any:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from .. import units
 from ..collector import collector_paused
 from ..errors import InputError
 from .address import HELP, Address
@@ -62,7 +63,7 @@ def load_target(
         target, brought = build_target(
             address, blueprint, device=device, dtype=dtype, meta=meta, train=train, optimizer=optimizer
         )
-        return call_with(target, brought, blueprint, specs, sizes or Sizes())
+        return call_with(target, brought, blueprint, specs, sizes or Sizes(), train=train)
 
 
 def build_target(
@@ -100,8 +101,13 @@ def _built_on_meta(blueprint: Blueprint) -> Any:
     return built
 
 
-def call_with(target: Target, brought: Call, blueprint: Blueprint, specs: Sequence[Spec], sizes: Sizes) -> Target:
-    """The target with the inputs that were asked for, else those it brought, else those that its blueprint makes."""
+def call_with(
+    target: Target, brought: Call, blueprint: Blueprint, specs: Sequence[Spec], sizes: Sizes, *, train: bool = False
+) -> Target:
+    """The target with the inputs that were asked for, else those it brought, else those that its blueprint makes.
+
+    To `train`, a model that takes labels gets them too.
+    """
     import torch
 
     model = target.model
@@ -123,6 +129,10 @@ def call_with(target: Target, brought: Call, blueprint: Blueprint, specs: Sequen
     else:
         call = brought if brought.args or brought.kwargs else made
         call = Call(moved(call.args, device, dtype), moved(call.kwargs, device, dtype), call.remark)
+    labels = blueprint.labels(model, call.kwargs) if train else {}
+    if labels:
+        said = f"labels {units.shape(labels['labels'].shape)}"
+        call = replace(call, kwargs={**call.kwargs, **labels}, remark=f"{call.remark}, {said}" if call.remark else said)
     forward = inspect.signature(model.forward)
     if not call.args and not call.kwargs and needs_inputs(forward):
         raise without_inputs(target.text)

@@ -170,20 +170,29 @@ def random_input(model: nn.Module, shape: Sequence[int]) -> torch.Tensor:
 
 def default_loss(output: Any) -> torch.Tensor:
     """`output.loss`, else a scalar output, else the sum of the floating outputs."""
-    loss = output.get("loss") if isinstance(output, Mapping) else getattr(output, "loss", None)
-    if isinstance(loss, torch.Tensor):
-        return loss
-    floating = [tensor for tensor in tensors_in(output) if tensor.is_floating_point() and tensor.requires_grad]
+    own = own_loss(output)
+    if own is not None:
+        return own
+    floating = _with_gradient(output)
     if not floating:
         _check_gradients()
         raise InputError(
             "The model's output has no gradient, so there is nothing to train: no floating-point output depends on a "
             "parameter that requires one. Pass loss=..., or leave out train=True."
         )
-    scalars = [tensor for tensor in floating if tensor.numel() == 1]
-    if scalars:
-        return scalars[0].reshape(())
     return torch.stack([tensor.sum() for tensor in floating]).sum() if len(floating) > 1 else floating[0].sum()
+
+
+def own_loss(output: Any) -> torch.Tensor | None:
+    """The loss that a model's output brings: `output.loss`, else a scalar; None if there is neither."""
+    loss = output.get("loss") if isinstance(output, Mapping) else getattr(output, "loss", None)
+    if isinstance(loss, torch.Tensor):
+        return loss
+    return next((tensor.reshape(()) for tensor in _with_gradient(output) if tensor.numel() == 1), None)
+
+
+def _with_gradient(output: Any) -> list[torch.Tensor]:
+    return [tensor for tensor in tensors_in(output) if tensor.is_floating_point() and tensor.requires_grad]
 
 
 def check_loss(loss: Any) -> None:
