@@ -50,7 +50,7 @@ def counted(name, folder, *, train):
 def broken(seen, on):
     """What the findings of a profile say on a device that cannot be."""
     profile, ceilings = seen.profile, ceilings_for(seen.profile, on)
-    limit = profile.limit(on)
+    limit = profile.limit(on) or 0.0  # without a known peak no time can be promised
     paths = {node.path for node in profile.walk()}
     for finding in findings(profile, on):
         text = f"{finding.name} on {on}: {finding}"
