@@ -4,7 +4,7 @@ import os
 
 import torch
 from distributed.nets import Pair, batch, net
-from releases import PIPELINES
+from releases import FSDP2, PIPELINES
 from torch import distributed, nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
@@ -76,11 +76,10 @@ def one_dies():
     return flopsight.gather(profile, timeout=2)
 
 
-CASES = {
+SHARDS = {
     "hybrid": hybrid,
     "tensor_parallel_and_sharded": tensor_parallel_and_sharded,
     "kept_in_halves": kept_in_halves,
     **({"sharded_stages": sharded_stages} if PIPELINES else {}),
-    "late": late,
-    "one_dies": one_dies,
 }
+CASES = {**(SHARDS if FSDP2 else {}), "late": late, "one_dies": one_dies}

@@ -3,7 +3,7 @@
 import pytest
 from distributed.nets import PRODUCT
 from distributed.processes import checked, run_ranks
-from releases import with_pipelines
+from releases import with_fsdp2, with_pipelines
 
 
 @pytest.fixture(scope="module", name="jobs")
@@ -23,6 +23,7 @@ def both_phases(profile):
     return found.values()
 
 
+@with_fsdp2
 def test_shards_that_are_copied_too_are_averaged_over_the_copies(jobs):
     for first, second in checked(jobs, "hybrid"):
         assert first.comm == second.comm
@@ -36,6 +37,7 @@ def test_shards_that_are_copied_too_are_averaged_over_the_copies(jobs):
         assert (first.params, first.whole.params) == (1_024, 2_048)
 
 
+@with_fsdp2
 def test_tensor_parallel_shards_keep_the_two_dimensions_apart(jobs):
     for first, second, _ in checked(jobs, "tensor_parallel_and_sharded"):
         for profile in (first, second):
@@ -52,6 +54,7 @@ def test_tensor_parallel_shards_keep_the_two_dimensions_apart(jobs):
             assert (profile.world.data_parallel, profile.world.model_parallel) == (2, 2)
 
 
+@with_fsdp2
 def test_weights_kept_in_halves_are_gathered_within_pairs(jobs):
     for first, second in checked(jobs, "kept_in_halves"):
         assert first.comm == second.comm
@@ -63,6 +66,7 @@ def test_weights_kept_in_halves_are_gathered_within_pairs(jobs):
         assert (first.params, first.whole.params) == (512, 2_048)
 
 
+@with_fsdp2
 @with_pipelines
 def test_a_sharded_stage_scatters_its_gradients_in_backward(jobs):
     found = checked(jobs, "sharded_stages")
@@ -77,6 +81,7 @@ def test_a_sharded_stage_scatters_its_gradients_in_backward(jobs):
     assert (job.whole.params, job.whole.macs) == (2_048, 4 * PRODUCT)
 
 
+@with_fsdp2
 def test_four_ranks_gather_to_one_job(jobs):
     first, *others = [job for _, _, job in checked(jobs, "tensor_parallel_and_sharded")]
 

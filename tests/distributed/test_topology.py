@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from releases import with_fsdp2
 from torch import distributed, nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FullyShardedDataParallel, fully_shard
@@ -47,6 +48,7 @@ def test_ddp_over_some_of_the_processes_is_as_wide_as_its_group(third_of_six):
     assert world_of([DistributedDataParallel(nn.Linear(2, 2), process_group=group)]).data_parallel == 2
 
 
+@with_fsdp2
 def test_what_is_sharded_over_a_mesh_of_one_dimension_is_data_parallel(third_of_six):
     model = fully_shard(nn.Linear(6, 6), mesh=init_device_mesh("cpu", (6,)))
 

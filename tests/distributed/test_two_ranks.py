@@ -3,7 +3,7 @@
 import pytest
 from distributed.nets import PRODUCT, TOKENS, VOCABULARY, WIDTH
 from distributed.processes import checked, run_ranks
-from releases import TORCH, with_pipelines
+from releases import TORCH, with_fsdp2, with_pipelines
 
 from flopsight.analysis.compare import compare
 
@@ -30,8 +30,9 @@ def test_every_case_ran(jobs):
 @pytest.mark.parametrize(
     "case",
     [
-        "tensor_parallel", "tensor_parallel_training", "fsdp2", "fsdp2_with_optimizer", "fsdp2_bf16", "fsdp2_kept_whole",
-        "fsdp1", "fsdp1_orig_params", "ddp", "sequence_and_loss_parallel", "experts", pytest.param("pipeline", marks=with_pipelines),
+        "tensor_parallel", "tensor_parallel_training", "fsdp1", "fsdp1_orig_params", "ddp", "sequence_and_loss_parallel", "experts",
+        *(pytest.param(case, marks=with_fsdp2) for case in ("fsdp2", "fsdp2_with_optimizer", "fsdp2_bf16", "fsdp2_kept_whole")),
+        pytest.param("pipeline", marks=with_pipelines),
     ],
 )  # fmt: skip
 def test_the_first_call_shows_what_the_second_shows(jobs, case):
@@ -73,6 +74,7 @@ def test_tensor_parallel_training_leaves_the_weights_and_counts_this_ranks_state
         assert states == 0
 
 
+@with_fsdp2
 def test_sharded_blocks_gather_and_scatter_their_own_parameters(jobs):
     for profile, _ in checked(jobs, "fsdp2"):
         assert (profile.params, profile.whole.params) == (1_024, 2_048)
@@ -96,6 +98,7 @@ def test_sharded_blocks_gather_and_scatter_their_own_parameters(jobs):
         assert profile.world.data_parallel == 2
 
 
+@with_fsdp2
 def test_memory_of_sharded_blocks_is_shards_gradients_and_gathered_weights(jobs):
     for profile, _ in checked(jobs, "fsdp2"):
         # At the peak block 0 is gathered for its backward (4,096 bytes, and the buffer that they came in), while the
@@ -109,18 +112,21 @@ def test_memory_of_sharded_blocks_is_shards_gradients_and_gathered_weights(jobs)
         assert profile.peak_bytes == sum(profile.at_peak.values()) == 21_000
 
 
+@with_fsdp2
 def test_optimizer_state_of_shards_is_this_ranks(jobs):
     for profile, _ in checked(jobs, "fsdp2_with_optimizer"):
         assert profile.root.optimizer_bytes == 2 * 1_024 * FLOAT + 4 * FLOAT == 8_208
         assert profile.at_peak["optimizer"] == 8_208
 
 
+@with_fsdp2
 def test_a_precision_policy_halves_what_travels(jobs):
     for profile, _ in checked(jobs, "fsdp2_bf16"):
         assert {row.bytes // row.calls for row in profile.comm if row.op == "all_gather"} == {1_024}
         assert {row.bytes // row.calls for row in profile.comm if row.op == "reduce_scatter"} == {2_048}
 
 
+@with_fsdp2
 def test_a_precision_policy_for_weights_alone_reduces_gradients_as_this_torch_does(jobs):
     for profile, _ in checked(jobs, "fsdp2_bf16_weights"):
         assert {row.bytes // row.calls for row in profile.comm if row.op == "all_gather"} == {1_024}
@@ -129,12 +135,14 @@ def test_a_precision_policy_for_weights_alone_reduces_gradients_as_this_torch_do
         assert {row.bytes // row.calls for row in profile.comm if row.op == "reduce_scatter"} == {sent}
 
 
+@with_fsdp2
 def test_weights_that_stay_whole_are_gathered_once(jobs):
     for profile, _ in checked(jobs, "fsdp2_kept_whole"):
         assert sum(row.calls for row in profile.comm if row.op == "all_gather") == 2
         assert {row.phase for row in profile.comm if row.op == "all_gather"} == {"forward"}
 
 
+@with_fsdp2
 def test_a_recording_of_shards_knows_their_whole_parameters(jobs):
     for profile in checked(jobs, "fsdp2_recorded"):
         assert (profile.params, profile.whole.params, profile.activation_bytes) == (1_024, 2_048, 2_560)
@@ -233,6 +241,7 @@ def test_replicas_without_a_wrapper_are_data_parallel_from_the_first_call(jobs):
             assert profile.peak_bytes == first.peak_bytes
 
 
+@with_fsdp2
 def test_a_checkpoint_that_is_sharded_hides_no_module(jobs):
     for profile in checked(jobs, "checkpointed_shards"):
         assert (profile["0.up"].macs, profile["0.up"].recompute.macs) == (PRODUCT, PRODUCT)
@@ -269,6 +278,7 @@ def test_all_ranks_make_the_same_number_of_runs(jobs):
     assert len(set(ours)) == 1, "the same number every time"
 
 
+@with_fsdp2
 def test_a_compiled_parallel_model_shows_what_the_plain_one_shows(jobs):
     for replicas, shards in checked(jobs, "compiled"):
         assert [(row.op, row.calls, row.bytes) for row in replicas.comm] == [("all_reduce", 1, 8_192)]
@@ -299,9 +309,11 @@ def test_a_stage_knows_its_part_and_the_job_the_whole(jobs):
     back = [(row.op, row.phase, row.calls, row.bytes) for row in last.comm if row.op == "send"]
     assert sent == [("send", "forward", 4, 4 * 128)]  # two rows of 16 floats a microbatch
     assert back == [("send", "backward", 4, 4 * 128)]
-    # shapes are told from stage to stage; since 2.15 the ranks first vote in 4 bytes on whether that is needed
-    assert {row.op for row in first.setup_comm} == {"send", "recv"} | ({"all_reduce"} if TORCH >= (2, 15) else set())
-    assert [row.bytes for row in first.setup_comm if row.op == "all_reduce"] == [4] * (TORCH >= (2, 15))
+    # Shapes are told from stage to stage. Since 2.15 the ranks first vote on whether that is needed, and wait for each
+    # other once the pair has connected: two integers of 4 bytes.
+    agreed = [(row.calls, row.bytes) for row in first.setup_comm if row.op == "all_reduce"]
+    assert agreed == ([(2, 2 * 4)] if TORCH >= (2, 15) else [])
+    assert {row.op for row in first.setup_comm} - {"all_reduce"} == {"send", "recv"}
     assert {row.op for row in first.comm} == {"send", "recv"}
     assert (first.world.pipeline, first.world.stage, last.world.stage) == (2, 0, 1)
     assert nothing is None
@@ -324,6 +336,7 @@ def test_experts_are_a_part_and_the_job_unites_them(jobs):
     assert job.expert_load == {(0, "expert"): 8, (1, "expert"): 8}
 
 
+@with_fsdp2
 def test_a_tape_holds_no_work_of_a_collective(jobs):
     assert checked(jobs, "works_kept") == [[], []]
 

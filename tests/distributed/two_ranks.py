@@ -3,7 +3,7 @@
 import torch
 import torch.distributed._functional_collectives as functional
 from distributed.nets import BATCH, LENGTH, SEQUENCES, TOKENS, VOCABULARY, WIDTH, Language, Pair, batch, net
-from releases import PIPELINES
+from releases import FSDP2, PIPELINES
 from torch import distributed, nn
 from torch.distributed._composable.replicate import replicate
 from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper
@@ -332,15 +332,21 @@ def wrapped_names():
     return wrapped, plain
 
 
-CASES = {
-    "tensor_parallel": tensor_parallel,
-    "tensor_parallel_training": tensor_parallel_training,
+SHARDS = {
     "fsdp2": fsdp2,
     "fsdp2_with_optimizer": fsdp2_with_optimizer,
     "fsdp2_bf16": lambda: fsdp2_bf16(reduce_dtype=torch.bfloat16),
     "fsdp2_bf16_weights": fsdp2_bf16,
     "fsdp2_kept_whole": fsdp2_kept_whole,
     "fsdp2_recorded": fsdp2_recorded,
+    "checkpointed_shards": checkpointed_shards,
+    "compiled": compiled,
+    "works_kept": works_kept,
+}
+CASES = {
+    **(SHARDS if FSDP2 else {}),
+    "tensor_parallel": tensor_parallel,
+    "tensor_parallel_training": tensor_parallel_training,
     "fsdp1": lambda: fsdp1(use_orig_params=False),
     "fsdp1_orig_params": lambda: fsdp1(use_orig_params=True),
     "ddp": ddp,
@@ -349,18 +355,15 @@ CASES = {
     "ddp_low_rank": ddp_low_rank,
     "ddp_without_backward": ddp_without_backward,
     "replicated": replicated,
-    "checkpointed_shards": checkpointed_shards,
     "zero_redundancy": zero_redundancy,
     "ddp_without_sync": ddp_without_sync,
     "ddp_static_graph": ddp_static_graph,
     "ddp_two_buckets": ddp_two_buckets,
     "ddp_timed": ddp_timed,
-    "compiled": compiled,
     "sequence_and_loss_parallel": sequence_and_loss_parallel,
     **({"pipeline": pipeline} if PIPELINES else {}),
     "experts": experts,
     "context_parallel": context_parallel_attention,
-    "works_kept": works_kept,
     "hand_made": hand_made,
     "one_rank_raised": one_rank_raised,
     "one_rank_has_none": one_rank_has_none,

@@ -16,18 +16,20 @@ from shutil import which
 from textwrap import fill
 from threading import Lock
 
-from fetch import cache_folder, newest_release
-from tried import MATRIX_TESTS, ROOT, Outcome, tried
+from fetch import cache_folder, newest_release, python_version
+from tried import MATRIX_TESTS, PROCESS_TESTS, ROOT, Outcome, tried
 
 PAGE = ROOT / "docs" / "torch-versions.md"
 NEEDED = ("filelock", "typing-extensions", "sympy", "networkx", "jinja2", "fsspec", "setuptools", "numpy", "rich", "typer",
           "pytest", "hypothesis", "mypy")  # fmt: skip
 """What torch, flopsight and its tests import; an interpreter beside ours gets these and no torch of its own."""
 OTHERS = ("3.12", "3.13", "3.14")
+WITH_PROCESSES = ("2.6", "2.9", "2.12", "2.15")
+"""Releases whose rows run the tests with processes of their own too."""
 WIDTH = 120
 """Columns of the page."""
 DIFFERENCES = """\
-## What older releases do differently
+## What releases do differently
 
 The number of tests differs because some need what a release does not have: FSDP2 on a CPU before 2.7, grouped products on
 a CPU and Muon before 2.9. Beyond that:
@@ -39,6 +41,11 @@ a CPU and Muon before 2.9. Beyond that:
 - Before 2.12 `scan`, and before 2.8 `map`, run their function more often than there are steps, to learn shapes. What runs
   is counted.
 - In 2.9 torch's pipelines abort over gloo, with or without flopsight.
+- FSDP2 with a `MixedPrecisionPolicy` that states `param_dtype` alone reduces gradients in that type before 2.15, and since then
+  in the parameters' own: with bfloat16 weights of float32 parameters a reduce-scatter hands in twice the bytes. flopsight
+  reports what is sent. With `reduce_dtype` stated, all releases send the same.
+- Since 2.15 the ranks of a pipeline vote in their first step on whether shapes have to be exchanged, and wait for each other
+  after every round in which pairs of them connect: `p.setup_comm` has all-reduces of 4 bytes each for it.
 - Python 3.12 limits how deep calls nest through C, and no program can raise that limit: a model that nests to within 30
   levels of it (about 200 modules in one another) may not be counted there.
 """
@@ -85,9 +92,19 @@ def interpreters() -> list[str]:
     return found
 
 
-def kept_results(tests: tuple[str, ...]) -> tuple[Path, dict[str, dict]]:
-    """Good results of the same sources and tests, so that a matrix goes on where it stopped; what failed runs again."""
-    digest = sha256("\n".join(tests).encode())
+Row = tuple[str, str, tuple[str, ...]]
+"""A release, an interpreter, and the tests to run."""
+
+
+def tests_of(release: str, python: str) -> tuple[str, ...]:
+    """The tests of a row: with those that start processes on some releases, and on our own interpreter only."""
+    wide = python == sys.executable and short(release) in WITH_PROCESSES
+    return (*MATRIX_TESTS, *PROCESS_TESTS) if wide else MATRIX_TESTS
+
+
+def kept_results() -> tuple[Path, dict[str, dict]]:
+    """Good results of the same sources, so that a matrix goes on where it stopped; what failed runs again."""
+    digest = sha256()
     for part in ("src", "tests"):
         for file in sorted((ROOT / part).rglob("*")):
             if file.is_file() and not {"lanes", "__pycache__"} & set(file.parts):
@@ -96,17 +113,18 @@ def kept_results(tests: tuple[str, ...]) -> tuple[Path, dict[str, dict]]:
     return path, json.loads(path.read_text()) if path.exists() else {}
 
 
-def outcomes_of(rows: list[tuple[str, str]], tests: tuple[str, ...], jobs: int) -> list[Outcome]:
-    """Run rows of release and interpreter, several at once; each good result is kept as soon as it is there."""
-    path, kept = kept_results(tests)
+def outcomes_of(rows: list[Row], jobs: int) -> list[Outcome]:
+    """Run rows, several at once; each good result is kept as soon as it is there."""
+    path, kept = kept_results()
     lock = Lock()
 
-    def run(row: tuple[str, str]) -> Outcome:
-        key = " ".join(row)
+    def run(row: Row) -> Outcome:
+        release, python, tests = row
+        key = " ".join((release, python, *tests))
         if key in kept:
             outcome = Outcome(**{**kept[key], "failed": ()})
         else:
-            outcome = tried(row[0], tests, row[1])
+            outcome = tried(release, tests, python)
         with lock:
             print(told(outcome), flush=True)
             if outcome.fine:
@@ -122,19 +140,20 @@ def main() -> int:
     """Try every release and write the page; 1 where a listed release fails."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("releases", nargs="*", help="these instead of all, and no page")
-    parser.add_argument("--tests", nargs="*", default=MATRIX_TESTS, help="folders of tests instead of the usual ones")
+    parser.add_argument("--tests", nargs="+", help="folders of tests instead of the usual ones, and no page")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="rows at a time; by default one a core")
     asked = parser.parse_args()
     cache_folder().mkdir(parents=True, exist_ok=True)
-    tests, listed = tuple(asked.tests), releases()
+    listed = releases()
     rows = [(release, sys.executable) for release in asked.releases or listed]
     newer = newer_release(listed)
     if not asked.releases:
         rows += [(release, python) for python in interpreters() for release in dict.fromkeys((listed[0], listed[-1]))]
         rows += [(newer, sys.executable)] if newer else []
-    outcomes = outcomes_of(rows, tests, asked.jobs)
-    if not asked.releases:
-        PAGE.write_text(page(outcomes, newer, listed, tests))
+    tests = tuple(asked.tests or ())
+    outcomes = outcomes_of([(*row, tests or tests_of(*row)) for row in rows], asked.jobs)
+    if not asked.releases and not tests:
+        PAGE.write_text(page(outcomes, newer, listed))
     return int(any(not outcome.fine for outcome in outcomes if outcome.release != newer))
 
 
@@ -182,10 +201,15 @@ def passing(outcomes: list[Outcome], listed: tuple[str, ...]) -> str:
 
 def span(some: list[str], listed: tuple[str, ...]) -> str:
     """Releases without their last number: `2.6 to 2.15` where none between them is missing, else each of them."""
-    short = [".".join(release.split(".")[:2]) for release in some]
+    names = [short(release) for release in some]
     first = listed.index(some[0])
     unbroken = len(some) > 2 and tuple(some) == listed[first : first + len(some)]
-    return f"{short[0]} to {short[-1]}" if unbroken else enumerated(short)
+    return f"{names[0]} to {names[-1]}" if unbroken else enumerated(names)
+
+
+def short(release: str) -> str:
+    """A release without its last number."""
+    return ".".join(release.split(".")[:2])
 
 
 def enumerated(names: list[str]) -> str:
@@ -193,7 +217,7 @@ def enumerated(names: list[str]) -> str:
     return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
 
 
-def page(outcomes: list[Outcome], newer: str | None, listed: tuple[str, ...], tests: tuple[str, ...]) -> str:
+def page(outcomes: list[Outcome], newer: str | None, listed: tuple[str, ...]) -> str:
     """docs/torch-versions.md."""
     rows = "\n".join(
         f"| {o.release}{' (newer than the list)' if o.release == newer else ''} | {o.python} | {result(o)} | {o.doctor} |"
@@ -204,8 +228,9 @@ def page(outcomes: list[Outcome], newer: str | None, listed: tuple[str, ...], te
         f"`flopsight doctor` says in seconds what works with it."
     )
     folders = (
-        f"flopsight {flopsight_version()}. The tests of this table: {', '.join(f'`tests/{name}`' for name in tests)}. "
-        "The others run on the pinned torch alone."
+        f"flopsight {flopsight_version()}. The tests of this table: {folders_named(MATRIX_TESTS)}; on torch "
+        f"{enumerated(list(WITH_PROCESSES))} with Python {python_version(sys.executable)} also {folders_named(PROCESS_TESTS)}, "
+        "which start processes of their own. The others run on the pinned torch alone."
     )
     return f"""# Torch versions
 
@@ -227,6 +252,11 @@ machine without CUDA, stub libraries stand for CUDA's. Releases are kept in `~/.
 matrix that was interrupted goes on where it stopped. A release newer than the list is found, run and reported, and fails
 nothing. `make lane-releases` runs fewer tests on the oldest and the newest.
 """
+
+
+def folders_named(tests: tuple[str, ...]) -> str:
+    """Folders of tests as the page writes them."""
+    return ", ".join(f"`tests/{name}`" for name in tests)
 
 
 def flopsight_version() -> str:

@@ -21,7 +21,7 @@ def test_a_run_is_fine_only_if_all_pass_nothing_crashes_and_the_doctor_agrees():
 
 
 def test_the_page_has_a_row_for_each_run_and_marks_a_newer_release():
-    text = page([GOOD, BAD], "2.16.0", ("2.9.1", "2.15.0"), ("formulas",))
+    text = page([GOOD, BAD], "2.16.0", ("2.9.1", "2.15.0"))
 
     assert "Every test of the table below passes on torch 2.15 with Python 3.11." in text
     assert "| 2.15.0 | 3.11 | 1,400 pass | fine |" in text
@@ -54,12 +54,35 @@ def test_good_rows_are_kept_and_failed_ones_run_again(monkeypatch, tmp_path):
         return replace(GOOD if release == "2.15.0" else BAD, release=release)
 
     monkeypatch.setattr(matrix, "tried", tried)
-    rows = [("2.15.0", "python"), ("2.9.1", "python")]
+    rows = [("2.15.0", "python", ("formulas",)), ("2.9.1", "python", ("formulas",))]
 
-    first, second = (matrix.outcomes_of(rows, ("formulas",), 2) for _ in range(2))
+    first, second = (matrix.outcomes_of(rows, 2) for _ in range(2))
 
     assert first == second
     assert sorted(ran) == ["2.15.0", "2.9.1", "2.9.1"]
+
+
+def test_other_tests_of_a_release_are_another_row(monkeypatch, tmp_path):
+    monkeypatch.setenv("FLOPSIGHT_TORCH_CACHE", str(tmp_path))
+    ran = []
+
+    def tried(release, tests, *_):
+        ran.append(tests)
+        return GOOD
+
+    monkeypatch.setattr(matrix, "tried", tried)
+    for tests in (("formulas",), ("formulas", "script"), ("formulas",)):
+        matrix.outcomes_of([("2.15.0", "python", tests)], 1)
+
+    assert ran == [("formulas",), ("formulas", "script")]
+
+
+def test_four_releases_run_what_starts_processes_on_our_interpreter():
+    wide = [release for release in releases() if "distributed" in matrix.tests_of(release, sys.executable)]
+
+    assert [matrix.short(release) for release in wide] == ["2.6", "2.9", "2.12", "2.15"]
+    assert "script" in matrix.tests_of(wide[0], sys.executable)
+    assert not {"distributed", "script"} & set(matrix.tests_of(wide[0], "another python"))
 
 
 def test_releases_compare_as_numbers():

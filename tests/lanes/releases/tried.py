@@ -18,7 +18,9 @@ MATRIX_TESTS = (
     "formulas", "capture", "measure", "training", "compat", "no_trace", "agreement", "loop", "zoo", "doctor",
     "analysis", "cli", "config", "files", "hardware", "progress", "render", "store", "sweeping", "units",
 )  # fmt: skip
-"""What the matrix runs: not the examples in the docs, model targets, and what starts processes of its own, which are slow."""
+"""What every row of the matrix runs: not the examples in the docs and model targets, which are slow."""
+PROCESS_TESTS = ("distributed", "script")
+"""What starts processes of its own, which is slow too: some rows run these as well."""
 LANE_TESTS = ("formulas", "capture", "compat", "no_trace/test_order.py", "doctor")
 """What the lane runs, so that two releases and their downloads fit into its time."""
 
@@ -45,7 +47,7 @@ class Outcome:
 
 
 def tried(
-    release: str, tests: tuple[str, ...] = MATRIX_TESTS, python: str = sys.executable, limit: int = 1800
+    release: str, tests: tuple[str, ...] = MATRIX_TESTS, python: str = sys.executable, limit: int = 3600
 ) -> Outcome:
     """Run the tests and the doctor on a release; temporary files stand apart, so that several may run at once."""
     home = fetched(release, python)
