@@ -44,8 +44,9 @@ a CPU and Muon before 2.9. Beyond that:
 - FSDP2 with a `MixedPrecisionPolicy` that states `param_dtype` alone reduces gradients in that type before 2.15, and since then
   in the parameters' own: with bfloat16 weights of float32 parameters a reduce-scatter hands in twice the bytes. flopsight
   reports what is sent. With `reduce_dtype` stated, all releases send the same.
-- Since 2.15 the ranks of a pipeline vote in their first step on whether shapes have to be exchanged, and wait for each other
-  after every round in which pairs of them connect: `p.setup_comm` has all-reduces of 4 bytes each for it.
+- A pipeline sets itself up in its first step, which `p.setup_comm` shows: before 2.9 shapes go to the next stage only, since
+  then stages also send to the one before. Since 2.15 the ranks vote on whether shapes have to be exchanged, and wait for each
+  other after every round in which pairs of them connect: all-reduces of 4 bytes each.
 - Python 3.12 limits how deep calls nest through C, and no program can raise that limit: a model that nests to within 30
   levels of it (about 200 modules in one another) may not be counted there.
 """
