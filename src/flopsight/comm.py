@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from typing import Any
 
 ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER, ALL_TO_ALL = "all_reduce", "all_gather", "reduce_scatter", "all_to_all"
 BROADCAST, REDUCE, GATHER, SCATTER, SEND, RECV = "broadcast", "reduce", "gather", "scatter", "send", "recv"
@@ -54,14 +55,17 @@ class CommRow:
         )
 
 
-def group_key(name: str, ranks: Iterable[int]) -> GroupKey:
+def group_key(group: Any, ranks_of: Callable[[Any], Iterable[int]]) -> GroupKey:
     """The ranks of a process group, in no order; a group of one rank is identified by its name.
 
     Libraries make a group for each block of a model, or reuse one: groups over the same ranks are one and the same.
     Only dimensions of one rank are told apart, which a mesh may have several of.
     """
-    found = frozenset(ranks)
-    return found if len(found) > 1 else name
+    try:
+        ranks = frozenset(ranks_of(group))
+    except KeyError:  # the script has destroyed the group
+        ranks = frozenset()
+    return ranks if len(ranks) > 1 else str(group.group_name)
 
 
 def wire_bytes(op: str, handed_in: int, group_size: int) -> int:

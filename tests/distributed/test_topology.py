@@ -59,3 +59,13 @@ def test_the_older_sharding_wrapper_is_known_too(third_of_six):
     model = FullyShardedDataParallel(nn.Linear(6, 6), device_id=torch.device("cpu"))
 
     assert world_of([model]) == World(size=6, rank=2, data_parallel=6, sharded=True)
+
+
+def test_a_script_that_has_destroyed_its_groups_was_still_data_parallel(monkeypatch):
+    distributed.init_process_group("fake", store=FakeStore(), rank=2, world_size=6)
+    model = DistributedDataParallel(nn.Linear(2, 2))
+    distributed.destroy_process_group()
+    monkeypatch.setenv("RANK", "2")
+    monkeypatch.setenv("WORLD_SIZE", "6")
+
+    assert world_of([model]) == World(size=6, rank=2, data_parallel=6)

@@ -191,7 +191,7 @@ def axes_of(mesh: Any) -> Iterator[Axis]:
 
 
 def _axis(group: Any, name: str | None = None) -> Axis:
-    return Axis(group_key(group.group_name, distributed.get_process_group_ranks(group)), group.size(), name)
+    return Axis(group_key(group, distributed.get_process_group_ranks), group.size(), name)
 
 
 def _mesh_axes(roots: list[nn.Module]) -> Iterator[Axis]:

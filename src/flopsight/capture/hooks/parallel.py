@@ -138,9 +138,8 @@ def group_facts(args: Mapping[str, Any]) -> dict[str, Any]:
     group = _group(args)
     if group is None:
         return {}
-    ranks = _module("torch.distributed").get_process_group_ranks(group)
     found = {
-        "group": group_key(group.group_name, ranks),
+        "group": group_key(group, _module("torch.distributed").get_process_group_ranks),
         "group_size": group.size(),
         "group_rank": group.rank(),
     }
