@@ -166,3 +166,24 @@ def test_two_equal_runs_give_equal_profiles():
     assert first == second
     (relu,) = first["0"].ops
     assert relu.shapes == (((31, WIDTH),), ((37, WIDTH),))
+
+
+class TwoTypes(nn.Module):
+    """Makes a constant in each of two default types."""
+
+    def forward(self, given):
+        single = torch.full((WIDTH,), 1.5) + given
+        torch.set_default_dtype(torch.float64)
+        try:
+            return single, torch.full((WIDTH,), 1.5) + given
+        finally:
+            torch.set_default_dtype(torch.float32)
+
+
+@pytest.mark.parametrize("on", ["real", "meta"])
+def test_a_default_type_that_a_forward_switches_makes_other_results(on):
+    profile = flopsight.count(TwoTypes(), (torch.rand(WIDTH),), on=on)
+    assert profile.root.output_bytes == WIDTH * 4 + WIDTH * 8
+    # the constants, and what each sum reads and writes
+    moved = (WIDTH * 4 + WIDTH * 8) + 3 * WIDTH * 4 + WIDTH * (8 + 4 + 8)
+    assert profile.forward.bytes == moved

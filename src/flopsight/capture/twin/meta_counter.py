@@ -169,7 +169,9 @@ class MetaCounter(Counter):
             return args[0]
         if func.is_view or schema.is_mutable:
             return func(*args, **kwargs)
-        key = (func, torch.is_grad_enabled(), _key(args), _key(tuple(kwargs.items())))
+        # Kernels read these too, and a forward may switch them.
+        switches = torch.is_grad_enabled(), torch.get_default_dtype(), internals.uses_onednn()
+        key = (func, switches, _key(args), _key(tuple(kwargs.items())))
         try:
             made = self._memo.get(key)
         except TypeError:
@@ -214,7 +216,7 @@ def _written_by_pointer(kwargs: Any) -> bool:
 
 def _key(value: Any) -> Any:
     if isinstance(value, Tensor):
-        return (value.shape, value.stride(), value.dtype)
+        return (value.shape, value.stride(), value.dtype, value.is_conj(), value.is_neg())
     if isinstance(value, list | tuple):
         return tuple(map(_key, value))
     return (type(value), value)
