@@ -85,8 +85,8 @@ class Settings:
 def read_budgets(path: str | Path) -> Mapping[str, Any]:
     """The limits in a file of budgets, or in the `budgets` of a settings file; at least one."""
     path = Path(path)
-    block, _ = _block(_parse(path))
-    budgets = block.get("budgets", block) if isinstance(block, Mapping) else block
+    block, name = _block(_parse(path))
+    budgets = block.get("budgets", {} if name else block) if isinstance(block, Mapping) else block
     if not isinstance(budgets, Mapping) or not budgets:
         raise ConfigError(f'{path} holds no budgets. Write one a line: flops = "8.2G"')
     for name, limit in budgets.items():

@@ -34,7 +34,12 @@ def read_first_line(path: str | Path) -> str:
 
 def write_text(path: str | Path, text: str) -> Path:
     """Write a text file as `write_bytes` does."""
-    return write_bytes(path, text.encode("utf-8", "backslashreplace"))
+    return write_bytes(path, as_bytes(text))
+
+
+def as_bytes(text: str) -> bytes:
+    """A text as its file holds it."""
+    return text.encode("utf-8", "backslashreplace")
 
 
 def write_bytes(path: str | Path, contents: bytes) -> Path:

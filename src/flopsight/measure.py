@@ -211,11 +211,16 @@ def _with_timeline(result: Profile, run: Run) -> Profile:
 @contextmanager
 def run_on(run: Run, on: str) -> Iterator[Run]:
     """The run itself, or one on a copy; a loss may still read the original, so that its gradients are kept."""
-    if on != "copy":
-        yield run
-        return
-    with kept(replace(run, optimizer=None)):
-        yield copy_of(run)
+    try:
+        if on != "copy":
+            yield run
+            return
+        with kept(replace(run, optimizer=None)):
+            yield copy_of(run)
+    except Exception as problem:
+        if len(run.args) > 1 and all(type(size) is int for size in run.args):
+            problem.add_note(f"flopsight: if {run.args} is the shape of an input, write input_shape={run.args}.")
+        raise
 
 
 def _warn_of_copies(run: Run, on: str) -> None:

@@ -20,6 +20,7 @@ from .measure import count, profile
 from .progress import Told
 from .progress import points as showing_points
 from .render import sweep as drawing
+from .render.frame import data_frame
 from .targets.address import parse_address
 from .targets.axes import BATCH, DTYPE, SEQ, changed_address, sized_inputs
 from .targets.blueprint import Call, Sizes
@@ -90,9 +91,7 @@ class Sweep:
 
     def to_frame(self) -> Any:
         """The points as a pandas DataFrame."""
-        import pandas as pd
-
-        return pd.DataFrame(self.rows)
+        return data_frame(self.rows)
 
     def save(self, path: str | Path) -> Path:
         """Write the points: `.csv`, `.md`, `.txt`, or `.svg` for a plot."""

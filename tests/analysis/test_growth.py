@@ -7,7 +7,7 @@ from flopsight.tree import Cost, Node, Phases, Profile
 
 
 def test_the_parts_of_a_polynomial_are_found_at_the_largest_value():
-    values = [2048, 8192, 32768]
+    values = [2048, 4096, 8192, 32768]
 
     growth = fit_growth(values, [7e12 + 3e9 * x + 5e5 * x * x for x in values])
 
@@ -32,6 +32,17 @@ def test_two_values_give_a_line():
 
 def test_what_is_no_polynomial_says_so():
     assert not fit_growth([1, 2, 3, 4], [2, 4, 8, 16]).exact
+
+
+def test_a_law_is_claimed_only_if_a_point_beyond_those_that_fix_it_confirms_it():
+    cubic = [x**3 for x in (1, 2, 4)]
+    assert fit_growth([1, 2, 4], cubic).on_curve
+    assert not fit_growth([1, 2, 4], cubic).exact  # three points lie on a parabola in any case
+    assert not fit_growth([1, 2, 4, 8], [x**3 for x in (1, 2, 4, 8)]).on_curve
+    assert not fit_growth([2, 4], [10, 16]).exact
+    assert fit_growth([2, 4, 8], [10, 16, 28]).exact  # 4 + 3 x, a line through three points
+    assert fit_growth([1, 2, 4], [3, 12, 48]).exact  # 3 x^2: one part, three points
+    assert fit_growth([2, 4], [5, 5]).exact
 
 
 def test_modules_that_differ_by_a_number_are_one_row():

@@ -160,3 +160,16 @@ def test_nothing_heavy_came_along():
 """)
 
     pytester.runpytest_subprocess("-p", "no:hypothesispytest", "-p", "no:cacheprovider").assert_outcomes(passed=1)
+
+
+def test_a_limit_that_is_no_quantity_is_one_sentence(outcome):
+    result = outcome("""
+@pytest.mark.model_budget(params="20 kilo")
+def test_small(profile_model):
+    profile_model(model(), input_shape=(2, 8))
+""")
+
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["'20 kilo' is not a quantity. Write it like 26M, 8.2G or 16GiB."])
+    result.stdout.no_fnmatch_line("*Traceback*")
+    result.stdout.no_fnmatch_line("*units.py*")

@@ -1,5 +1,7 @@
 """However a script ends, what was profiled is kept, and only the script itself is heard on stdout."""
 
+import re
+
 import pytest
 from script.running import plain, profiled
 
@@ -68,3 +70,17 @@ def test_a_script_with_a_module_call_of_its_own_that_closes_stdout_runs_as_witho
     assert (done.code, done.out) == (alone.code, alone.out) == (0, "6 calls\n")
     assert "Traceback" not in done.err
     assert (done.profile.root.kind, done.profile.macs, done.profile.root.calls) == ("Linear", 3 * 4 * 2, 1)
+
+
+@pytest.mark.parametrize("fault", ["raises", "misspelt", "missing"])
+def test_a_module_that_cannot_be_imported_is_shown_as_python_shows_it(fault):
+    """Imports run inside a wrapper of ours once torch is there; what Python hides of its own frames stays hidden."""
+    done = profiled("imports.py", fault)
+
+    assert done.code == 1
+    assert "importlib" not in done.err
+    shown, alone = (re.sub(r"/\S*/broken.py", "broken.py", err) for err in (done.err, plain("imports.py", fault).err))
+    assert shown.startswith(alone)
+    assert done.said == [
+        "flopsight: imports.py ended without a call of any model with parameters, so nothing was profiled."
+    ]

@@ -118,11 +118,13 @@ def test_the_growth_along_an_axis_is_that_of_the_arithmetic(here):
         s.growth("depth")
 
 
-def test_two_values_are_said_to_fix_only_a_straight_line():
+def test_two_values_are_said_to_lie_on_any_line():
     def square(width):
         return nn.Linear(width, width), torch.ones(1, width)
 
-    assert "a third of width shows what grows faster" in str(flopsight.sweep(square, {"width": [4, 8]}))
+    assert "2 values of width lie on such a curve in any case; one more shows" in str(
+        flopsight.sweep(square, {"width": [4, 8]})
+    )
     assert "a third of width" not in str(flopsight.sweep(square, {"width": [4, 8, 16]}))
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-
-import numpy as np
+from fractions import Fraction
 
 from ..tree import Profile
 
 EXACT = 1e-6
 """Share of the whole by which a fit may miss its points and still count as exact."""
+HIGHEST = 2
+"""Degree of the polynomials that are tried."""
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,8 @@ class Growth:
     quadratic: float
     miss: float
     """The largest distance between the fit and a point, as a share of the largest figure."""
+    spare: int = 0
+    """Points beyond as many as the curve has parts: only they can confirm it."""
 
     @property
     def total(self) -> float:
@@ -30,22 +33,53 @@ class Growth:
         return self.constant + self.linear + self.quadratic
 
     @property
-    def exact(self) -> bool:
-        """Whether the points lie on the fitted curve."""
+    def on_curve(self) -> bool:
+        """Whether the points lie on the fitted curve; those that fix it always do."""
         return self.miss <= EXACT
+
+    @property
+    def exact(self) -> bool:
+        """Whether points that the curve was not drawn through lie on it too."""
+        return self.on_curve and self.spare > 0
 
 
 def fit_growth(values: Sequence[float], figures: Sequence[float]) -> Growth:
-    """A polynomial through the points: quadratic through three or more, linear through two."""
-    largest = max(values)
-    whole = max(map(abs, figures)) or 1.0
-    scaled = np.array(values, dtype=float) / largest
-    powers = np.vander(scaled, min(3, len(set(values))), increasing=True)
-    parts, *_ = np.linalg.lstsq(powers, np.array(figures, dtype=float) / whole, rcond=None)
-    miss = float(np.max(np.abs(powers @ parts - np.array(figures, dtype=float) / whole)))
-    cleaned = [float(part) * whole if abs(part) > EXACT / 10 else 0.0 for part in parts]
-    constant, linear, quadratic = (*cleaned, 0.0, 0.0)[:3]
-    return Growth(constant, linear, quadratic, miss)
+    """The polynomial of the lowest degree, at most 2, that the points lie on; the nearest one if they lie on none."""
+    different = len(set(values))
+    for degree in range(min(HIGHEST + 1, different)):
+        growth = _fitted(values, figures, degree)
+        if growth.on_curve:
+            return growth
+    return growth
+
+
+def _fitted(values: Sequence[float], figures: Sequence[float], degree: int) -> Growth:
+    """The polynomial with the least squared distances, by fractions: nothing is rounded."""
+    largest = Fraction(max(values))
+    powers = [[(Fraction(value) / largest) ** power for power in range(degree + 1)] for value in values]
+    goals = [Fraction(figure) for figure in figures]
+    columns = list(zip(*powers, strict=True))
+    normal = [[_dot(one, other) for other in columns] + [_dot(one, goals)] for one in columns]
+    parts = _solved(normal)
+    whole = max(map(abs, goals)) or Fraction(1)
+    miss = max(abs(_dot(row, parts) - goal) for row, goal in zip(powers, goals, strict=True)) / whole
+    kept = [float(part) if abs(part) > whole * Fraction(EXACT / 10) else 0.0 for part in parts]
+    constant, linear, quadratic = (*kept, 0.0, 0.0)[:3]
+    return Growth(constant, linear, quadratic, float(miss), len(set(values)) - sum(map(bool, kept)))
+
+
+def _dot(one: Sequence[Fraction], other: Sequence[Fraction]) -> Fraction:
+    return sum((a * b for a, b in zip(one, other, strict=True)), Fraction(0))
+
+
+def _solved(rows: list[list[Fraction]]) -> list[Fraction]:
+    """The solution of linear equations whose last column is the right side; the normal equations always have one."""
+    for place in range(len(rows)):
+        pivot = rows[place] = [entry / rows[place][place] for entry in rows[place]]
+        for other in range(len(rows)):
+            if other != place:
+                rows[other] = [a - rows[other][place] * b for a, b in zip(rows[other], pivot, strict=True)]
+    return [row[-1] for row in rows]
 
 
 def module_growth(values: Sequence[float], profiles: Sequence[Profile]) -> dict[str, Growth]:

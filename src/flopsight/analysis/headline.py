@@ -26,6 +26,8 @@ def limit_unknown(profile: Profile, on: str | None = None) -> str:
     device = profile.environment.device_name or profile.environment.device or "the device"
     if ceilings is None and device == "meta":
         return "it was counted on no device; --on h100-sxm names one"
+    if ceilings is None and profile.peak_flops:
+        return f"how fast the memory of {device} is, is not known; flopsight device --measure finds it"
     if ceilings is None:
         return f"no peak of {device} is known; flopsight device --measure finds it, --on h100-sxm names another device"
     return f"{ceilings.name} has no known peak in a dtype that the model runs in; state it in FLOPSIGHT_PEAK_FLOPS"

@@ -8,21 +8,30 @@ from typing import Annotated
 import typer
 
 from ..config import read_budgets
-from ..errors import CheckFailed
+from ..errors import CheckFailed, InputError
 from ..store import load_profile
 from . import options
+
+PROJECT = Path("pyproject.toml")
 
 
 def check(
     profile: options.ProfileFile,
     budget: Annotated[
-        Path,
-        typer.Option("--budget", metavar="FILE", help='TOML or JSON: params = "26M", flops = "8.2G", latency = "5ms".'),
-    ],
+        Path | None,
+        typer.Option(
+            "--budget",
+            metavar="FILE",
+            help='TOML or JSON: params = "26M", flops = "8.2G", latency = "5ms"; without it [tool.flopsight.budgets] in pyproject.toml.',
+        ),
+    ] = None,
 ) -> None:
     """Hold a saved profile to a budget; exit code 1 where it is over."""
     from ..analysis.budget import check as broken_budgets
 
+    if budget is None and not PROJECT.exists():
+        raise InputError(f"There is no {PROJECT} with [tool.flopsight.budgets] here; --budget FILE names another file.")
+    budget = budget or PROJECT
     budgets = read_budgets(budget)
     loaded = load_profile(profile)
     broken = 0

@@ -64,9 +64,9 @@ def _names(kind: str) -> list[str]:
 
 def complete_format(incomplete: str) -> list[str]:
     """Formats that can be printed."""
-    from ..render.formats import FORMATS
+    from ..render.formats import PRINTED
 
-    return [name for name in FORMATS if name.startswith(incomplete)]
+    return [name for name in PRINTED if name.startswith(incomplete)]
 
 
 def complete_device(incomplete: str) -> list[str]:

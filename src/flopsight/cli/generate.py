@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ..errors import InputError
+from ..files import write_bytes
 from ..targets.inputs import described
 from ..targets.users import users_code
 from .views import View
@@ -31,8 +32,8 @@ def generate_tokens(target: Target, new_tokens: int, *, cache: str, repeats: int
 def present_generation(made: Generation, view: View) -> None:
     """Print both parts side by side and the tree of the decoding; files get `.prefill` and `.decode` before their suffix."""
     prefill, decode = _named(view, "prefill"), _named(view, "decode")
-    prefill.write_files(made.prefill)
-    decode.write_files(made.decode)
+    for path, contents in [*prefill.drawn(made.prefill), *decode.drawn(made.decode)]:
+        write_bytes(path, contents)
     print(made)
     print("\nDecoding, module by module:\n")
     decode.print_profile(made.decode)

@@ -46,7 +46,9 @@ Top = Annotated[int | None, typer.Option("--top", help="How many rows, or module
 Full = Annotated[bool, typer.Option("--full", help="Every row: fold and leave out nothing.")]
 Sort = Annotated[
     str | None,
-    typer.Option("--sort", help="Order of the table: flops, macs, params, activation_bytes, latency, model."),
+    typer.Option(
+        "--sort", help="Order of -f table: flops, macs, params, backward_flops, activation_bytes, latency, model."
+    ),
 ]
 Width = Annotated[int | None, typer.Option("--width", help="Characters in a line; the default is the terminal's.")]
 On = Annotated[

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import InputError
-from ..files import check_writable
+from ..files import check_writable, write_bytes
 from ..render import Drawing, prepare
 from ..render.formats import FORMATS, PRINTED, find_by_suffix, find_printed
 
@@ -47,9 +47,13 @@ class View:
         sys.stdout.flush()
 
     def write_files(self, profile: Profile | Job) -> None:
-        """Write the profile where files were named."""
-        for path, drawing in self.files:
-            drawing.write(profile, path)
+        """Write the profile where files were named: all of them, or none if one cannot be drawn."""
+        for path, contents in self.drawn(profile):
+            write_bytes(path, contents)
+
+    def drawn(self, profile: Profile | Job) -> list[tuple[Path, bytes]]:
+        """What the files will hold."""
+        return [(path, drawing.contents(profile, path)) for path, drawing in self.files]
 
     def say_saved(self) -> None:
         """Name the files that were written."""
@@ -75,8 +79,12 @@ def prepare_view(
         raise InputError(f"The format {format} shows everything; --top is for {', '.join(limited)}.")
     if on is not None:
         _check_device(format, on, outputs)
-    limits = {"on": on} if "on" in found.options else {}
-    options = {"depth": depth, "full": full or None, "width": width, "sort": sort, **limits}
+    options = {"depth": depth, "full": full or None, "width": width, "sort": sort}
+    for name, value in options.items():
+        if value is not None and name not in found.options:
+            taking = (f"-f {other}" for other in PRINTED if name in FORMATS[other].options)
+            raise InputError(f"--{name} is not for -f {format}; it is for {', '.join(taking)}.")
+    options |= {"on": on} if "on" in found.options else {}
     if top is not None and found.top is not None:
         options[found.top] = top
     printed = prepare(format, **options)

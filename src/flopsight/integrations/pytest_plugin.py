@@ -41,7 +41,7 @@ class ModelProfiler:
             result = profile(model, args, kwargs, **options)
             complaints = {name: check(result, {name: allowed}) for name, allowed in self.budget.items()}
         except FlopsightError as problem:
-            pytest.fail(str(problem))
+            pytest.fail(str(problem), pytrace=False)
         broken = [f"{line}{shares(result, name)}" for name, lines in complaints.items() for line in lines]
         if broken:
             pytest.fail("\n".join([f"{type(model).__name__} breaks its budget:", *broken]))

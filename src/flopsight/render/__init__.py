@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from ..files import write_text
+from ..files import as_bytes
 from ..job import Job
 from .formats import Format, find_printed
 
@@ -34,15 +35,17 @@ class Drawing:
             return text(profile, self.format, self.options)
         return self.format.text(profile, self.options)
 
-    def write(self, profile: Profile | Job, path: Path) -> None:
-        """Write the profile to a file."""
-        if self.format.picture:
-            from .safe_names import safe_names
+    def contents(self, profile: Profile | Job, path: Path) -> bytes:
+        """What a file of that name holds of the profile."""
+        if not self.format.picture:
+            return as_bytes(self.text(profile))
+        from .safe_names import safe_names
 
-            model = profile.model if isinstance(profile, Job) else profile
-            self.format.draw(safe_names(model), path, **self.options)
-        else:
-            write_text(path, self.text(profile))
+        model = profile.model if isinstance(profile, Job) else profile
+        with TemporaryDirectory() as folder:
+            drawn = Path(folder) / path.name
+            self.format.draw(safe_names(model), drawn, **self.options)
+            return drawn.read_bytes()
 
     def show(self, profile: Profile | Job, console: Console) -> None:
         """Draw the profile on a terminal, in colour where the format is a page."""

@@ -43,6 +43,7 @@ def render(profiles: Sequence[Profile], names: Sequence[str], format: str = "tab
     ]
     if format == "table":
         return plain([Grid(tuple(columns))])
-    escape = latex.escaped if format == "latex" else markdown.escaped
-    safe = [Column(escape(one.title), tuple(map(escape, one.cells)), right=one.right) for one in columns]
-    return latex.tabular(safe) if format == "latex" else markdown.grid(safe) + "\n"
+    if format == "markdown":
+        return markdown.grid(columns) + "\n"  # it escapes by itself
+    escape = latex.escaped
+    return latex.tabular([Column(escape(c.title), tuple(map(escape, c.cells)), right=c.right) for c in columns])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from math import floor
 
 from .. import units
@@ -23,7 +24,8 @@ def about(profile: Profile, on: str | None = None) -> str:
     env = profile.environment
     parts = [
         f"for {named_device(on).name}" if on else env.device_name or env.device,
-        env.dtype,
+        f"timed on {env.device_name or env.device}" if on and profile.timing.whole else "",
+        _dtypes(profile),
         f"batch {profile.batch_size}" if profile.batch_size else "",
         f"{profile.tokens} tokens" if profile.tokens else "",
         f"step {profile.step}" if profile.step is not None else "",
@@ -31,6 +33,25 @@ def about(profile: Profile, on: str | None = None) -> str:
         f"torch {env.torch}" if env.torch else "",
     ]
     return ", ".join(part for part in parts if part)
+
+
+def _dtypes(profile: Profile) -> str:
+    """What the model holds, and what most of its products run in if that is another: under autocast they differ."""
+    held, work = profile.environment.dtype, Counter[str]()
+    for node in profile.walk():
+        for row in node.ops:
+            if row.dtype:
+                work[row.dtype] += row.cost.macs
+    most = max(work, key=work.__getitem__, default=held)
+    return f"{held} with products in {most}" if held and work[most] and most != held else held
+
+
+def times_of(profile: Profile, on: str | None) -> tuple[str, ...]:
+    """Whose times a view shows that looks at a model for a device `on` which did not run it."""
+    if on is None or profile.timing.whole is None:
+        return ()
+    env = profile.environment
+    return (f"latency: as measured on {env.device_name or env.device}, not on {named_device(on).name}",)
 
 
 def totals(profile: Profile) -> list[list[tuple[str, str]]]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from .. import units
 from ..errors import InputError
 
-if TYPE_CHECKING:  # `analysis.growth` imports numpy, and commands check their words without it
+if TYPE_CHECKING:
     from ..analysis.growth import Growth
 
 Row = Mapping[str, Any]
@@ -61,11 +61,15 @@ def growth_table(axis: str, values: Sequence[float], growths: Mapping[str, Growt
     lines = []
     for name, growth in list(growths.items())[:most]:
         shares = [_share(part, growth.total) for part in (growth.constant, growth.linear, growth.quadratic)]
-        lines.append([name or "the root", units.si(growth.total), *shares, "" if growth.exact else "not a polynomial"])
+        doubt = "" if growth.exact else "not confirmed" if growth.on_curve else "not a polynomial"
+        lines.append([name or "the root", units.si(growth.total), *shares, doubt])
     more = len(growths) - most
     below = [f"{more} more modules are smaller than these."] if more > 0 else []
-    if len(set(values)) == 2 and any(growth.constant < 0 for growth in growths.values()):
-        below.append(f"Two values fix only a straight line; a third of {axis} shows what grows faster.")
+    if any(line[-1] == "not confirmed" for line in lines):
+        number = len(set(values))
+        below.append(
+            f"not confirmed: {number} values of {axis} lie on such a curve in any case; one more shows whether it holds."
+        )
     return "\n".join([*_columns([head, *lines], left={0, 5}), *below])
 
 

@@ -12,7 +12,7 @@ from ..records import OUTSIDE
 from ..tree import Profile
 from .columns import figures
 from .page import Column, Grid, Heading, Lines, Page
-from .summary import caveat_lines, coverage_lines, title, total_lines
+from .summary import caveat_lines, coverage_lines, times_of, title, total_lines
 
 
 def page(
@@ -32,7 +32,7 @@ def page(
         Heading(title(profile, on)),
         Lines(tuple(headline(profile, on))),
         Grid((names, *figures(rows, trained=profile.trained)), depths=tuple(row.depth for row in rows)),
-        Lines(legend(rows), "dim"),
+        Lines((*legend(rows), *times_of(profile, on)), "dim"),
         Lines(total_lines(profile)),
         Lines(coverage_lines(profile), "green" if profile.coverage.complete else "yellow"),
         Lines(caveat_lines(profile), "yellow"),

@@ -14,7 +14,7 @@ from ..analysis.budget import check as broken_budgets
 from ..analysis.budget import limits
 from ..analysis.phase_filter import only
 from ..errors import FlopsightError, InputError
-from ..files import check_writable, write_text
+from ..files import check_writable, write_bytes, write_text
 from ..job import Job
 from ..printable import one_line
 from ..records import PHASES
@@ -94,7 +94,7 @@ class Report:
             path = self._named(f"rank{profile.world.rank}")
         profile.save(path)
         for file, drawing in self._files(path).items():
-            drawing.write(profile, file)
+            write_bytes(file, drawing.contents(profile, file))
         return path
 
     def _named(self, whose: str) -> Path:

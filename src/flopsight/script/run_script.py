@@ -51,7 +51,8 @@ def profile_script(program: Program, plan: Plan, report: Report) -> int:
     loop = watched[0]
     loop.end(ending.problem)
     if not loop.delivered and loop.rank == 0:
-        report.say(f"{program.label} ended {_seen(loop, plan)}")
+        advice = ELSEWHERE if ending.problem is None else ""
+        report.say(f"{program.label} ended {_seen(loop, plan, advice)}".rstrip())
     return ending.code
 
 
@@ -61,7 +62,7 @@ def _named(profile: Profile, program: Program) -> Profile:
     return replace(profile, root=replace(root, kind=program.label)) if root.kind == "recording" else profile
 
 
-def _seen(loop: ScriptLoop, plan: Plan) -> str:
+def _seen(loop: ScriptLoop, plan: Plan, elsewhere: str) -> str:
     """Say how far the script came, and what to do about it."""
     name = loop.model_name
     if loop.cycle.steps:
@@ -74,10 +75,10 @@ def _seen(loop: ScriptLoop, plan: Plan) -> str:
             f"If a forward is a step, say so: --per forward."
         )
     if plan.per == OPTIMIZER:
-        return f"without a step of any optimizer, so nothing was profiled. {ELSEWHERE}"
+        return f"without a step of any optimizer, so nothing was profiled. {elsewhere}"
     if name:
         return f"within the first forward of {name}, so nothing was profiled."
-    return f"without a call of any {plan.wanted}{loop.others}, so nothing was profiled. {ELSEWHERE}"
+    return f"without a call of any {plan.wanted}{loop.others}, so nothing was profiled. {elsewhere}"
 
 
 def _too_early(steps: int, plan: Plan) -> str:

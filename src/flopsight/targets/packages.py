@@ -35,9 +35,9 @@ def library(name: str) -> Any:
     try:
         return import_module(name)
     except ModuleNotFoundError as problem:
-        if problem.name != name:
-            raise
-        raise InputError(f"{name} is not installed here. Install it: pip install {name}") from None
+        missing = (problem.name or name).partition(".")[0]
+        needed = f"{name} needs {missing}, which" if missing != name else name
+        raise InputError(f"{needed} is not installed here. Install it: pip install {missing}") from None
 
 
 def torchvision(*, needed: bool = True) -> Any:

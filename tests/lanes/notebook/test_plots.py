@@ -110,3 +110,19 @@ def test_a_name_with_dollar_signs_is_no_formula(tmp_path):
     evil = replace(lenet(), root=replace(lenet().root, kind=r"$\frac{$"))
 
     assert any(r"$\frac{$" in text for text in texts(icicle(evil, tmp_path / "icicle.svg")))
+
+
+def test_several_pictures_are_written_or_none(tmp_path, monkeypatch, capsys):
+    from flopsight import cli
+
+    monkeypatch.chdir(tmp_path)
+    lenet().save("cpu.json")
+    words = ["show", "cpu.json", "-o", "icicle.svg", "-o", "a.roofline.png"]
+
+    assert cli.main(words) == 2
+    assert "There is no roofline of" in capsys.readouterr().err
+    assert {path.name for path in tmp_path.iterdir()} == {"cpu.json"}
+
+    assert cli.main([*words, "--on", "h100-sxm"]) == 0
+    assert b"<svg" in (tmp_path / "icicle.svg").read_bytes()
+    assert (tmp_path / "a.roofline.png").read_bytes().startswith(b"\x89PNG")
