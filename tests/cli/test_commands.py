@@ -308,7 +308,7 @@ def test_the_version_is_said(flops):
         (["profile", "net.py:model", "-i", "4x8,4x8"], "too many positional arguments"),
         (["profile", "net.py:model", "-i", "inputs=4x8"], "has no argument 'inputs'. Did you mean 'input'?"),
         (["profile", "net.py:model", "-i", "4x8", "-f", "tabel"], "Did you mean 'table'?"),
-        (["profile", "net.py:model", "-i", "4x8", "-f", "csv", "--depth", "2"], "The format csv has no option 'depth'"),
+        (["profile", "net.py:model", "-i", "4x8", "-f", "csv", "--depth", "2"], "--depth is not for -f csv"),
         (["profile", "net.py:model", "-i", "4x8", "-f", "tids", "--top", "2"], "The format tids shows everything"),
         (["profile", "net.py:model", "-i", "4x8", "-o", "p.pickle"], "says no format; it can be .json"),
         (["profile", "net.py:model", "-i", "4x8", "-o", "net.py/p.json"], "cannot be written"),

@@ -108,3 +108,21 @@ def test_a_device_that_is_not_here_has_limits_of_its_own():
 
     assert profile.limit("v100-sxm2") is None  # no bfloat16
     assert profile.limit("a100-sxm4-80") == pytest.approx(2 * 4096**3 / 312e12)
+
+
+def test_a_gpu_that_the_table_does_not_have_is_measured_shortly(tmp_path, monkeypatch, capsys):
+    from flopsight import cli, load
+    from flopsight.hardware import peaks
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("FLOPSIGHT_CACHE_DIR", str(tmp_path))
+    monkeypatch.delenv("FLOPSIGHT_NO_MEASURE", raising=False)
+    monkeypatch.setattr(peaks, "lookup", lambda *_, **__: None)
+    words = ["profile", "zoo:lenet5", "--device", "cuda", "--repeats", "2", "--depth", "0", "-o", "p.json"]
+
+    assert cli.main(words) == 0
+    assert capsys.readouterr().err.count("Measured ") == 1
+    found = load("p.json")
+    assert found.ceilings.short
+    assert {"bfloat16", "float32"} <= set(found.ceilings.flops)
+    assert 0 < found.limit() < found.latency
