@@ -59,12 +59,13 @@ def test_ranks_that_are_alike_have_no_slowest():
 
 def test_the_verdict_takes_a_module_and_its_limit_of_the_same_time():
     # forward 4 s, backward 8 s, update 8 s: the mlp's 3 and 7 s are half of the step
-    mlp = module("mlp", "MLP", flops=1, latency=3.0, backward_latency=7.0)
-    rest = module("rest", "Rest", flops=1, latency=1.0, backward_latency=1.0)
+    mlp = module("mlp", "MLP", flops=6, latency=3.0, backward_latency=7.0)
+    rest = module("rest", "Rest", flops=2, latency=1.0, backward_latency=1.0)
     timing = Timing(forward=Stat((4.0,)), backward=Stat((8.0,)), optimizer=Stat((8.0,)), step=Stat((20.0,)))
     p = Profile(rooted(module("", "Net", mlp, rest, latency=4.0, backward_latency=8.0)), timing=timing, trained=True)
 
     assert verdict(p) == "50% of the step in mlp"
+    assert verdict(p, "h100-sxm") == "75% of the FLOPs in mlp", "the times are not that device's"
     assert verdict(replace(p, trained=False)) == "75% of the forward in mlp"
 
 

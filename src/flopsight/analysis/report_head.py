@@ -82,9 +82,9 @@ def job_verdict(job: Job) -> str:
     return f"{len(job.ranks)} of {job.size} ranks, which take the same time" if uneven is not None else ""
 
 
-def verdict(profile: Profile) -> str:
-    """Where most of the time goes, or most of the work if nothing was timed, in one line."""
-    size, whole, of = _measure(profile)
+def verdict(profile: Profile, on: str | None = None) -> str:
+    """Where most of the time goes, or most of the work if nothing was timed on that device, in one line."""
+    size, whole, of = _measure(profile, timed=on is None)
     shares = {name: min(1.0, part / whole) for name, part in _by_name(profile.root, size).items()} if whole else {}
     telling = {name: share for name, share in shares.items() if 0.2 <= share <= 0.9}
     if not telling:
@@ -93,10 +93,10 @@ def verdict(profile: Profile) -> str:
     return f"{telling[name]:.0%} of the {of} in {name}"
 
 
-def _measure(profile: Profile) -> tuple[Callable[[Node], float], float | None, str]:
+def _measure(profile: Profile, *, timed: bool) -> tuple[Callable[[Node], float], float | None, str]:
     """What a module takes, what the whole takes, and the word for it; of a step as its limit is, if backward was timed too."""
     root, forward = profile.root, profile.timing.forward
-    if not root.latency:
+    if not (timed and root.latency):
         return (lambda node: node.total.total.flops), root.total.total.flops, "FLOPs"
     step = step_seconds(profile)
     if profile.trained and root.backward_latency and step:

@@ -218,6 +218,17 @@ def test_every_unit_that_products_run_on_has_its_own_peak():
     assert "let products use TF32" in found.next_move
 
 
+@pytest.mark.parametrize(("macs", "moved"), [(10**7, 10**4), (4 * 10**9, 4 * 10**8)])
+def test_tf32_is_told_if_it_makes_products_faster(macs, moved):
+    """One product takes less than a millisecond; another works for 32 ms and moves its bytes for 40 ms."""
+    mixed = replace(DEVICE, flops={**DEVICE.flops, "float32": TERA / 4, "float32/cudnn": TERA / 2})
+    conv = op("aten.convolution", macs=5 * 10**9, dtype="float32")
+    dense = op("aten.mm", macs=macs, moved=moved, dtype="float32")
+    found = only(profile(leaf("c", "Conv2d", conv), leaf("a", "Linear", dense), ceilings=mixed, step=None), "precision")
+
+    assert "let products" not in found.next_move
+
+
 def test_products_that_run_as_tf32_are_not_told_to_use_tf32():
     as_tf32 = replace(DEVICE, flops={"bfloat16": TERA, "float32": TERA / 2, "tf32": TERA / 2})
     found = only(profile(leaf("a", "Linear", WIDE), ceilings=as_tf32), "precision")

@@ -35,12 +35,7 @@ def wide_products(scene: Scene) -> Iterator[Finding]:
     now = sum(scene.seconds(row) for _, row in rows)
     products.sort(key=lambda place: -scene.seconds(place[1]))
     used = dict.fromkeys(_key(scene, row) for _, row in products)
-    tf32 = ceilings.flops.get("float32/cudnn", 0.0)  # convolutions may use it by default, products may not
-    allowed = (
-        ", or let products use TF32"
-        if MUCH_FASTER * ceilings.flops.get("float32", tf32) < tf32 and "float32" in used
-        else ""
-    )
+    allowed = ", or let products use TF32" if scene.worth(_tf32_win(scene, [row for _, row in products])) else ""
     scaled = " with a GradScaler" if narrow == "float16" and profile.trained else ""
     whole = "" if scaled else f" or model.{'half' if narrow == 'float16' else narrow}()"
     yield Finding(
@@ -54,6 +49,17 @@ def wide_products(scene: Scene) -> Iterator[Finding]:
         win,
         scene.share(win),
     )
+
+
+def _tf32_win(scene: Scene, rows: list[OpRow]) -> float:
+    """What TF32 brings to products in plain float32, if convolutions may use it and they may not."""
+    assert scene.ceilings is not None
+    peaks = scene.ceilings.flops
+    if not peaks.get("float32/cudnn"):
+        return 0.0
+    fast = replace(scene.ceilings, flops={**peaks, "float32": peaks["float32/cudnn"]})
+    roofs = [(row, row_roof(row, fast, "float32")) for row in rows if _key(scene, row) == "float32"]
+    return sum(max(0.0, scene.seconds(row) - roof.limit) for row, roof in roofs if roof)
 
 
 def narrow_dtype(scene: Scene) -> str | None:

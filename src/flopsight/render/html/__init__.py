@@ -59,7 +59,7 @@ def render(profiled: Profile | Job, *, depth: int | None = None, full: bool = Fa
     roofs = found.get("roofs")
     extra = [limit_metric(nodes, roofs)] if roofs else []
     about_ranks = job_verdict(job) if job is not None else ""
-    said = ", ".join(part for part in (verdict(profile), limit_sentence(shown, found, on), about_ranks) if part)
+    said = ", ".join(part for part in (verdict(profile, on), limit_sentence(shown, found, on), about_ranks) if part)
     data = {
         "title": profile.root.kind,
         "about": about(profile, on) if job is None else f"{about(replace(profile, world=ALONE), on)}, {job.size} ranks",
