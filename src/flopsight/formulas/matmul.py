@@ -176,22 +176,6 @@ def linear_backward_weights(call: OpRecord) -> Cost:
     return products(call, grad.numel * call.shape("weight")[-1], grad.numel * call.args["bias_defined"])
 
 
-@formula(*aten("_grouped_mm _scaled_grouped_mm _scaled_grouped_mm_v2"))
-def grouped_mm(call: OpRecord) -> Cost:
-    """One product a group; whichever dimension is ragged, the groups together cover it once.
-
-    Rows behind the last group are not computed: where the ends of the groups are known, `lengths` holds their sizes.
-    """
-    a, b = call.shape("self"), call.shape("mat2")
-    k = a[-1] * numbers_per_element(call.tensor("self"))
-    if len(a) == len(b) == 3:
-        return products(call, a[0] * a[1] * k * b[2], added(call))
-    ragged = k if len(a) == len(b) else a[0] if len(a) == 2 else b[-1]
-    m, n = a[-2], b[-1]
-    covered = sum(call.facts["lengths"]) if "lengths" in call.facts else ragged
-    return products(call, m * n * k // ragged * covered if ragged else 0, added(call))
-
-
 def numbers_per_element(meta: TensorMeta) -> int:
     """Two for types that pack two 4-bit numbers into a byte."""
     return 2 if meta.dtype.endswith("_x2") else 1

@@ -124,7 +124,9 @@ def _own(record: OpRecord) -> str | None:
 
 
 def traffic(record: OpRecord) -> int:
-    """Bytes of an op by itself: every input read once, every output written once."""
+    """Bytes of an op by itself: every input read once, every output written once; a product without a result reads nothing."""
+    if record.kind == "matrix" and record.outputs and not any(meta.numel for meta in record.outputs):
+        return 0
     return sum(meta.nbytes for meta in record.inputs) + sum(meta.nbytes for meta in record.outputs)
 
 

@@ -4,6 +4,7 @@ import pytest
 import torch
 from releases import since
 from torch import nn
+from torch.nn import functional as F
 
 import flopsight
 from flopsight.caveats import Assumed
@@ -70,10 +71,25 @@ class Grouped(nn.Module):
         return made * weights.flatten()[order, None]
 
 
+class Sliced(Grouped):
+    """Each expert that was chosen by itself, as a slice of all their weights."""
+
+    def forward(self, x):
+        weights, chosen = self.router(x).softmax(-1).topk(CHOICES, dim=-1)
+        taken = F.one_hot(chosen, EXPERTS).permute(2, 1, 0)
+        out = torch.zeros_like(x)
+        for expert in taken.sum((-1, -2)).nonzero():
+            place, token = torch.where(taken[expert[0]])
+            made = (x[token] @ self.up[expert[0]]).relu() @ self.down[expert[0]]
+            out.index_add_(0, token, made * weights[token, place, None])
+        return out
+
+
 X = torch.randn(TOKENS, WIDTH)
+grouped = pytest.param(Grouped, marks=since((2, 9), "grouped product on a CPU"))
 
 
-@pytest.mark.parametrize("kind", [Loop, pytest.param(Grouped, marks=since((2, 9), "grouped product on a CPU"))])
+@pytest.mark.parametrize("kind", [Loop, Sliced, grouped])
 def test_the_experts_cost_what_the_tokens_cost_however_they_are_chosen(kind):
     profiles = [flopsight.count(kind(), (X,), train=True, on=on) for on in ("real", "meta")]
 
@@ -113,3 +129,51 @@ def test_a_choice_along_another_dimension_is_a_choice_there():
     profile = flopsight.count(ExpertsChoose(), (X[:8],), on="meta")
 
     assert profile["layer"].macs == 4 * WIDTH * WIDTH
+
+
+def moved_in_products(profile):
+    """Forward bytes of all matrix products but the router's."""
+    nodes = [node for node in profile.walk() if node.name != "router"]
+    return sum(row.cost.bytes for node in nodes for row in node.ops if row.kind == "matrix" and row.phase == "forward")
+
+
+@pytest.mark.parametrize("on", ["real", "meta"])
+@pytest.mark.parametrize("tokens", [1, TOKENS])
+@pytest.mark.parametrize("kind", [Loop, Sliced, grouped])
+def test_the_weights_of_the_experts_that_were_chosen_are_read_and_no_others(kind, tokens, on):
+    """One token is in 2 of 4 experts; 24 random ones are in all of them."""
+    torch.manual_seed(0)
+    profile = flopsight.count(kind(), (X[:tokens],), on=on)
+
+    chosen = min(EXPERTS, tokens * CHOICES)
+    rows = tokens * CHOICES * 2 * (WIDTH + HIDDEN)
+    biases = chosen * (WIDTH + HIDDEN) if kind is Loop else 0
+    ends = 2 * EXPERTS if kind is Grouped else 0
+    assert moved_in_products(profile) == 4 * (rows + chosen * 2 * WIDTH * HIDDEN + biases + ends)
+
+
+@since((2, 9), "grouped product on a CPU")
+def test_a_grouped_product_on_the_twin_says_what_it_assumes():
+    said = [str(doubt) for doubt in flopsight.count(Grouped(), (X,), on="meta").caveats]
+
+    assert any("every expert equally often" in text for text in said)
+    assert not flopsight.count(Grouped(), (X,)).caveats
+
+
+@since((2, 9), "grouped product on a CPU")
+def test_ends_of_groups_that_are_known_on_the_twin_are_used():
+    """Three rows in one group, two behind it."""
+
+    class Fixed(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.up = nn.Parameter(torch.randn(EXPERTS, WIDTH, HIDDEN))
+
+        def forward(self, x):
+            return torch._grouped_mm(x, self.up, offs=torch.tensor([0, 3, 3, 3], dtype=torch.int32))
+
+    profile = flopsight.count(Fixed(), (X[:5],), on="meta")
+
+    assert profile.macs == 3 * WIDTH * HIDDEN
+    assert moved_in_products(profile) == 4 * (3 * WIDTH + WIDTH * HIDDEN + 3 * HIDDEN + EXPERTS)
+    assert not profile.caveats

@@ -185,6 +185,10 @@ class Counter(TorchDispatchMode):
         """Run the op; a counter on meta tensors has a faster way."""
         return func(*args, **kwargs)
 
+    def values(self, info: OpInfo, args: Any, kwargs: Any) -> dict[str, Any]:
+        """The arguments by name, from which facts are read; a counter on meta tensors puts in the values that it knows."""
+        return values_by_name(info, args, kwargs)
+
     def _note(self, info: OpInfo, args: Any, kwargs: Any, output: Any) -> None:
         attribution = self.attribution
         position = attribution.here(dispatching=True) if attribution is not None else None
@@ -215,7 +219,7 @@ class Counter(TorchDispatchMode):
             )
             if live.lent:
                 live.use(args)
-        facts = tuple(info.facts(values_by_name(info, args, kwargs)).items()) if info.facts else ()
+        facts = tuple(info.facts(self.values(info, args, kwargs)).items()) if info.facts else ()
         if info.exchanges:
             values = values_by_name(info, args, kwargs)
             site, phase, facts = self._parallel.place(values, info.name, position, site, phase)

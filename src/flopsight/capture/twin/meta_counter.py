@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
 from typing import Any
 
@@ -14,6 +14,7 @@ from torch.autograd.function import BackwardCFunction
 
 from ...caveats import Assumed
 from ..count.dispatch import Counter
+from ..count.opinfo import OpInfo
 from ..count.tape import Tape
 from ..hooks import internals
 from ..hooks.patches import Call, wrapped
@@ -26,7 +27,7 @@ from .cpu_kernels import CPU_KERNELS
 from .meta_kernels import KERNELS, by_single_precision, spread, whole_on_meta
 from .model_line import model_line
 from .target_device import TargetDevice
-from .value_ops import AFTER, INSTEAD, ZERO
+from .value_ops import AFTER, BALANCED, INSTEAD, ZERO
 
 Tensor = torch.Tensor
 aten = torch.ops.aten
@@ -34,6 +35,8 @@ META, CPU = torch.device("meta"), torch.device("cpu")
 MOVES = {aten._to_copy.default, aten.to.dtype_layout}
 READ_AT_ONCE = 1 << 12
 """Elements up to which a real tensor is read when it joins; a larger one is read when asked for, if no op wrote into it."""
+ENDS, STACK = "offs", 3
+"""What a grouped product calls the ends of its groups of rows, and the dimensions of the weights that they are multiplied with."""
 ALIASES = "aliases"
 """Stands in the memo for an op whose result shares memory with its inputs, or is a part of it: such an op runs every time."""
 
@@ -99,6 +102,20 @@ class MetaCounter(Counter):
             AFTER[func](func, args, kwargs, output, self._assume)
         known_values.follow(func, args, kwargs, output)
         return self._read_by_user(output, wanted) if func in MOVES and wanted else output
+
+    def values(self, info: OpInfo, args: Any, kwargs: Any) -> dict[str, Any]:
+        """The arguments by name; the ends of groups as numbers where they are known and not themselves assumed."""
+        named = super().values(info, args, kwargs)
+        ends = named.get(ENDS)
+        if ends is None or not ends.is_meta:
+            return named
+        contents = known_values.contents_of(ends)
+        if contents is not None and not contents.assumed:
+            with suppress(known_values.Unknowable):
+                return named | {ENDS: known_values.value_of(ends)}
+        if any(tensor.dim() == STACK for tensor in flat(args)):
+            self._assume(BALANCED)
+        return named
 
     def _on_meta(self, value: Any) -> Any:
         """Real tensors among meta ones join them, with their values; every device means meta here."""
