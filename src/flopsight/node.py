@@ -157,6 +157,17 @@ class Node:
         return sum(parameter.numel for parameter in self.distinct_parameters)
 
     @cached_property
+    def active_params(self) -> int | None:
+        """Those of `params` that one token passes: of experts that a router chooses, k of n; None if that is not known."""
+        return _active((p.numel, p.active) for p in self.distinct_parameters)
+
+    @cached_property
+    def whole_active_params(self) -> int | None:
+        """The same of the whole tensors, where this process holds shards."""
+        parts = self.distinct_parameters
+        return _active((p.numel if p.whole_numel is None else p.whole_numel, p.active) for p in parts)
+
+    @cached_property
     def trainable_params(self) -> int:
         """Those of `params` that require a gradient."""
         return sum(parameter.numel for parameter in self.distinct_parameters if parameter.trainable)
@@ -194,10 +205,15 @@ class Node:
         """Bytes alive at the peak of the step that ops of the subtree had made; parameters were there before."""
         return self.own_peak_bytes + sum(child.peak_bytes for child in self.children)
 
+    @cached_property
+    def read_param_bytes(self) -> int:
+        """Bytes of parameters that a forward reads, at most: of a table the rows looked up, of experts those that were chosen."""
+        return sum(p.nbytes if p.read_bytes is None else p.read_bytes for p in self.distinct_parameters)
+
     @property
     def compulsory_bytes(self) -> int:
-        """Bytes that the module must move at least: its inputs, its parameters, its outputs."""
-        return self.input_bytes + self.param_bytes + self.output_bytes
+        """Bytes that the module must move at least: its inputs, what it reads of its parameters, its outputs."""
+        return self.input_bytes + self.read_param_bytes + self.output_bytes
 
     @property
     def idle(self) -> float | None:
@@ -280,6 +296,15 @@ def _copied(node: Node, children: tuple[Node, ...], conditions: Conditions) -> N
     twin = object.__new__(Node)
     twin.__dict__.update(node.__dict__, children=children, conditions=conditions)
     return twin
+
+
+def _active(parts: Iterable[tuple[int, float | None]]) -> int | None:
+    total = 0.0
+    for elements, share in parts:
+        if share is None:
+            return None
+        total += elements * share
+    return round(total)
 
 
 def _own_fields(node: Node) -> list[Any]:

@@ -206,6 +206,10 @@ class Parameter:
     """Whether it belongs to an expert that other ranks do not have."""
     unread: bool = False
     """Whether no op of the forward read it, though its module ran; looked for where memory is followed."""
+    active: float | None = 1.0
+    """The share of it that one token passes, the mean: k of n where a router chooses k of n experts; None if that is not known."""
+    read_bytes: int | None = None
+    """Bytes that one call of its module reads of it, at most, where that is not all: rows of a table, experts that were chosen."""
     held_bytes: int | None = None
     """Bytes that it takes, where that is not its elements times their size: codes and scales of a quantised weight."""
 
@@ -224,3 +228,5 @@ class ModuleRow:
     kind: str
     extra_repr: str = ""
     parameters: tuple[Parameter, ...] = ()
+    shapes: tuple[Shape, ...] = ()
+    """Of each of `parameters`, as this process holds it."""

@@ -160,6 +160,11 @@ class Profile:
         return self.root.params
 
     @property
+    def active_params(self) -> int | None:
+        """Those of `params` that one token passes, where a router chooses among experts; None if that is not known."""
+        return self.root.active_params
+
+    @property
     def trainable_params(self) -> int:
         """Those of `params` that require a gradient."""
         return self.root.trainable_params

@@ -13,6 +13,7 @@ from ..formulas import COUNTED, UNKNOWN, Priced, price
 from ..records import OUTSIDE, ModuleCall, ModuleRow, OpRecord, Shape
 from ..tree import Cost, Coverage, Node, OpRow, Phases, UnknownOp
 from .communication import communication
+from .routing import with_uses
 
 MOST_SHAPES = 8
 """Distinct input shapes kept with an op row."""
@@ -39,19 +40,20 @@ class Observed:
 
 def build(seen: Observed) -> tuple[Node, Coverage, tuple[Caveat, ...]]:
     """The module tree, the coverage ledger, and the doubts that pricing raised."""
-    ledger = _Ledger(seen)
-    rows = seen.rows
+    records = tuple(seen.records)
+    ledger = _Ledger(records, seen)
+    calls = {call.module: call for call in seen.calls}
+    rows, doubts = with_uses(seen.rows, records, calls)
     if OUTSIDE in ledger.ops or any(OUTSIDE in rows for rows in ledger.comm):
         rows = (*rows, ModuleRow(OUTSIDE, OUTSIDE, ""))
     ignored: dict[str, bool] = {}
     for row in rows:
         ignored[row.path] = ignored.get(_parent(row.path), False) or seen.ignored(row)
-    calls = {call.module: call for call in seen.calls}
     below: defaultdict[str, list[Node]] = defaultdict(list)
     for row in reversed(rows[1:]):  # children before their parents: a model may nest deeper than Python recurses
         below[_parent(row.path)].append(_node(row, below.pop(row.path, []), ledger, seen, calls, ignored[row.path]))
     root = _node(rows[0], below[""], ledger, seen, calls, ignored[""])
-    return root, ledger.coverage(), ledger.caveats()
+    return root, ledger.coverage(), (*ledger.caveats(), *doubts)
 
 
 def _node(
@@ -118,7 +120,7 @@ def _layout(record: OpRecord) -> str:
 class _Ledger:
     """Every record with its price, by module."""
 
-    def __init__(self, seen: Observed) -> None:
+    def __init__(self, records: Iterable[OpRecord], seen: Observed) -> None:
         exchanges: list[OpRecord] = []
         self.ops: defaultdict[str, dict[tuple[object, ...], OpRow]] = defaultdict(dict)
         self._counted: Counter[str] = Counter()
@@ -126,7 +128,7 @@ class _Ledger:
         self._unknown: dict[str, UnknownOp] = {}
         self._bytes_known = 0
         known: dict[tuple[object, ...], tuple[OpRecord, Priced, str, tuple[Shape, ...]]] = {}
-        for record in seen.records:
+        for record in records:
             if "group_size" in record.facts:
                 exchanges.append(record)
                 if record.facts.get("setup"):

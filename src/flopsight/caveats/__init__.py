@@ -12,6 +12,7 @@ from .counts import (
     Scripted,
     TwinWithoutAutocast,
     UnknownOps,
+    UnknownRouting,
 )
 from .kind import Caveat, Note
 from .steps import CountedEager, CountedLive, CutOff, MovedWindow, NotCalled, ShapesChanged, Window
@@ -56,6 +57,7 @@ __all__ = [
     "ShapesChanged",
     "TwinWithoutAutocast",
     "UnknownOps",
+    "UnknownRouting",
     "UnplacedKernels",
     "UnsteadyModules",
     "Window",

@@ -155,3 +155,15 @@ class Assumed(Caveat):
 
     def __str__(self) -> str:
         return f"Assumed: {self.what}{f' ({self.where})' if self.where else ''}."
+
+
+@dataclass(frozen=True)
+class UnknownRouting(Caveat):
+    """Experts of which it cannot be said how many a token passes."""
+
+    modules: tuple[str, ...]
+    why: str
+
+    def __str__(self) -> str:
+        shown = ", ".join(path or "the model" for path in self.modules[:3]) + (", ..." if len(self.modules) > 3 else "")
+        return f"Active parameters are not known: {self.why} ({shown})."

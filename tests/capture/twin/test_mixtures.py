@@ -2,89 +2,16 @@
 
 import pytest
 import torch
+from expert_models import CHOICES, EXPERTS, HIDDEN, TOKENS, WIDTH, Grouped, Loop, Sliced, Top1
 from releases import since
 from torch import nn
-from torch.nn import functional as F
 
 import flopsight
 from flopsight.caveats import Assumed
 
-TOKENS, WIDTH, HIDDEN, EXPERTS, CHOICES = 24, 8, 16, 4, 2
 ROUTER = TOKENS * WIDTH * EXPERTS
 CHOSEN = TOKENS * CHOICES * 2 * WIDTH * HIDDEN
 """Every token in two experts of two layers."""
-
-
-class Expert(nn.Sequential):
-    def __init__(self):
-        super().__init__(nn.Linear(WIDTH, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, WIDTH))
-
-
-class Loop(nn.Module):
-    """Each expert on the tokens that chose it."""
-
-    def __init__(self):
-        super().__init__()
-        self.router = nn.Linear(WIDTH, EXPERTS)
-        self.experts = nn.ModuleList(Expert() for _ in range(EXPERTS))
-
-    def forward(self, x):
-        weights, chosen = self.router(x).softmax(-1).topk(CHOICES, dim=-1)
-        out = torch.zeros_like(x)
-        for i, expert in enumerate(self.experts):
-            token, place = torch.where(chosen == i)
-            out.index_add_(0, token, expert(x[token]) * weights[token, place, None])
-        return out
-
-
-class Top1(nn.Module):
-    """One expert for each token, by argmax."""
-
-    def __init__(self):
-        super().__init__()
-        self.router = nn.Linear(WIDTH, EXPERTS)
-        self.experts = nn.ModuleList(Expert() for _ in range(EXPERTS))
-
-    def forward(self, x):
-        chosen = self.router(x).argmax(-1)
-        out = torch.zeros_like(x)
-        for i, expert in enumerate(self.experts):
-            out[chosen == i] = expert(x[chosen == i])
-        return out
-
-
-class Grouped(nn.Module):
-    """All experts in one product of groups of rows."""
-
-    def __init__(self):
-        super().__init__()
-        self.router = nn.Linear(WIDTH, EXPERTS)
-        self.up = nn.Parameter(torch.randn(EXPERTS, WIDTH, HIDDEN))
-        self.down = nn.Parameter(torch.randn(EXPERTS, HIDDEN, WIDTH))
-
-    def forward(self, x):
-        weights, chosen = self.router(x).softmax(-1).topk(CHOICES, dim=-1)
-        order = chosen.flatten().argsort()
-        ends = torch.bincount(chosen.flatten(), minlength=EXPERTS).cumsum(0).to(torch.int32)
-        rows = x.repeat_interleave(CHOICES, 0)[order]
-        made = torch._grouped_mm(torch._grouped_mm(rows, self.up, offs=ends).relu(), self.down, offs=ends)
-        return made * weights.flatten()[order, None]
-
-
-class Sliced(Grouped):
-    """Each expert that was chosen by itself, as a slice of all their weights."""
-
-    def forward(self, x):
-        weights, chosen = self.router(x).softmax(-1).topk(CHOICES, dim=-1)
-        taken = F.one_hot(chosen, EXPERTS).permute(2, 1, 0)
-        out = torch.zeros_like(x)
-        for expert in taken.sum((-1, -2)).nonzero():
-            place, token = torch.where(taken[expert[0]])
-            made = (x[token] @ self.up[expert[0]]).relu() @ self.down[expert[0]]
-            out.index_add_(0, token, made * weights[token, place, None])
-        return out
-
-
 X = torch.randn(TOKENS, WIDTH)
 grouped = pytest.param(Grouped, marks=since((2, 9), "grouped product on a CPU"))
 

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from ...records import ModuleRow, Parameter
+from ...records import ModuleRow, Parameter, Shape
 from ..hooks import internals
 from . import deepspeed_zero
 from .sites import Sites, paths
@@ -36,6 +36,7 @@ def module_rows(
                     kind=type(module).__name__,
                     extra_repr=_extra_repr(module),
                     parameters=tuple(_parameters(module, keys, state_bytes or {}, unread, _is_below(path, experts))),
+                    shapes=tuple(_shape(tensor) for _, tensor in _held(module)),
                 )
             )
     return tuple(rows)
@@ -67,9 +68,7 @@ def _is_below(path: str, others: Collection[str]) -> bool:
 def _parameters(
     module: nn.Module, keys: dict[int, int], state_bytes: Mapping[int, int], unread: Collection[int], expert: bool
 ) -> Iterable[Parameter]:
-    for name, tensor in module._parameters.items():
-        if tensor is None or torch.nn.parameter.is_lazy(tensor):
-            continue
+    for name, tensor in _held(module):
         here, whole = _elements(tensor)
         held = held_bytes(tensor) if internals.is_wrapper_subclass(tensor) else here * tensor.element_size()
         yield Parameter(
@@ -84,6 +83,16 @@ def _parameters(
             expert=expert,
             unread=id(tensor) in unread,
         )
+
+
+def _held(module: nn.Module) -> list[tuple[str, Any]]:
+    """The parameters that are there: a lazy one has no shape yet."""
+    found = module._parameters.items()
+    return [(name, one) for name, one in found if one is not None and not torch.nn.parameter.is_lazy(one)]
+
+
+def _shape(tensor: Any) -> Shape:
+    return tuple((tensor.to_local() if hasattr(tensor, "to_local") else tensor).shape)
 
 
 def _elements(tensor: Any) -> tuple[int, int]:
