@@ -211,7 +211,7 @@ def _replica(profiles: tuple[Profile, ...]) -> Whole | None:
     parts = [profile.own_whole for _, profile in sorted(holders.items())]
     shared = _elements(first.root, expert=False)
     experts = sum(_elements(profile.root, expert=True) for profile in holders.values())
-    return replace(_mean(parts), params=shared + experts)
+    return replace(_mean(parts), params=shared + experts, active_params=None)
 
 
 def _elements(root: Node, *, expert: bool) -> int:
@@ -227,6 +227,9 @@ def _sum(parts: list[Whole]) -> Whole:
         backward=sum((part.backward for part in parts), start=Cost()),
         recompute=sum((part.recompute for part in parts), start=Cost()),
         activation_bytes=sum(part.activation_bytes for part in parts),
+        active_params=None
+        if any(part.active_params is None for part in parts)
+        else sum(part.active_params or 0 for part in parts),
     )
 
 

@@ -98,9 +98,16 @@ class Node:
     @property
     def one_line(self) -> str:
         """The module in one line: its name, its class and its largest figures."""
-        parts = [f"{units.si(self.params)} params", f"{units.si(self.macs)} MACs", f"{units.si(self.flops)} FLOPs"]
+        parts = [self.params_text, f"{units.si(self.macs)} MACs", f"{units.si(self.flops)} FLOPs"]
         parts += [units.seconds(self.latency)] if self.latency else []
         return f"{self.path or 'the model'}: {self.kind}, {', '.join(parts)}"
+
+    @property
+    def params_text(self) -> str:
+        """`46.7 G params`, with those that one token passes if these are fewer."""
+        active = self.active_params
+        passed = f" ({units.si(active)} active)" if active is not None and active != self.params else ""
+        return f"{units.si(self.params)} params{passed}"
 
     def _repr_mimebundle_(self, **_wanted: Any) -> dict[str, str]:
         """What a notebook shows: a line that opens to a table."""
@@ -160,6 +167,11 @@ class Node:
     def active_params(self) -> int | None:
         """Those of `params` that one token passes: of experts that a router chooses, k of n; None if that is not known."""
         return _active((p.numel, p.active) for p in self.distinct_parameters)
+
+    @property
+    def own_active_params(self) -> int | None:
+        """The same of the parameters that the module itself owns."""
+        return _active((p.numel, p.active) for p in {p.key: p for p in self.parameters}.values())
 
     @cached_property
     def whole_active_params(self) -> int | None:

@@ -77,6 +77,7 @@ def _sum(parts: list[Whole]) -> Whole:
     """Several calls of one model."""
     return Whole(
         params=parts[0].params,
+        active_params=parts[0].active_params,
         macs=sum(part.macs for part in parts),
         flops=sum(part.flops for part in parts),
         backward=sum((part.backward for part in parts), start=Cost()),
@@ -132,4 +133,5 @@ def figures_of(found: Profile) -> Whole:
         found.recompute,
         found.activation_bytes,
         found.peak_bytes,
+        found.active_params,
     )

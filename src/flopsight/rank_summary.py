@@ -64,9 +64,9 @@ def without_times(root: Node) -> Node:
 
 def _totals(root: Node) -> tuple[Parameter, ...]:
     """One parameter for each kind of them, with the elements and bytes of all."""
-    found: dict[tuple[int, bool, bool], Parameter] = {}
+    found: dict[tuple[object, ...], Parameter] = {}
     for parameter in root.distinct_parameters:
-        kind = parameter.itemsize, parameter.trainable, parameter.expert
+        kind = parameter.itemsize, parameter.trainable, parameter.expert, parameter.active
         before = found.get(kind)
         whole = parameter.numel if parameter.whole_numel is None else parameter.whole_numel
         found[kind] = Parameter(
@@ -78,6 +78,12 @@ def _totals(root: Node) -> tuple[Parameter, ...]:
             whole_numel=whole + (before.whole_numel or 0 if before else 0),
             state_bytes=parameter.state_bytes + (before.state_bytes if before else 0),
             expert=parameter.expert,
+            active=parameter.active,
+            read_bytes=_read(parameter) + (_read(before) if before else 0),
             held_bytes=parameter.nbytes + (before.nbytes if before else 0),
         )
     return tuple(found.values())
+
+
+def _read(parameter: Parameter) -> int:
+    return parameter.nbytes if parameter.read_bytes is None else parameter.read_bytes

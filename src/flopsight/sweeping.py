@@ -49,6 +49,7 @@ class Point:
         return {
             **self.values,
             "params": p.params,
+            "active_params": p.active_params if p.active_params != p.params else None,
             "macs": p.macs,
             "flops": p.flops,
             "backward_flops": p.backward.flops if p.trained else None,

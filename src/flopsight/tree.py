@@ -290,6 +290,7 @@ class Profile:
             self.recompute,
             self.activation_bytes,
             self.peak_bytes,
+            self.root.whole_active_params,
         )
 
     @cached_property
@@ -330,7 +331,7 @@ class Profile:
     def one_line(self) -> str:
         """The profile's largest figures in one line."""
         root = self.root
-        parts = [f"{units.si(root.params)} params", f"{units.si(root.macs)} MACs", f"{units.si(root.flops)} FLOPs"]
+        parts = [root.params_text, f"{units.si(root.macs)} MACs", f"{units.si(root.flops)} FLOPs"]
         parts += [f"{units.si(root.backward.flops)} FLOPs backward"] if self.trained else []
         parts += [f"{units.seconds(self.latency)} forward"] if self.latency else []
         parts += [f"peak {units.size(self.peak_bytes)}"] if self.peak_bytes else []

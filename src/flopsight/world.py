@@ -51,3 +51,5 @@ class Whole:
     recompute: Cost = FREE
     activation_bytes: int = 0
     peak_bytes: int | None = None
+    active_params: int | None = None
+    """Those of `params` that one token passes; None if that is not known."""

@@ -48,6 +48,7 @@ FIGURES = {
     figure.name: figure
     for figure in (
         _count("params", lambda profile: profile.params),
+        _count("active_params", lambda profile: profile.active_params),
         _count("trainable_params", lambda profile: profile.trainable_params),
         _count("macs", lambda profile: profile.macs),
         _count("flops", lambda profile: profile.flops),

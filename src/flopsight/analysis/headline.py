@@ -48,7 +48,7 @@ def _costs(profile: Profile) -> str:
     parts = [f"{units.si(profile.flops, 'FLOP')} forward"]
     if profile.trained:
         parts.append(f"{units.si(profile.backward.flops + profile.recompute.flops, 'FLOP')} backward")
-    parts.append(f"{units.si(profile.params)} parameters")
+    parts.append(profile.root.params_text.replace("params", "parameters"))
     if profile.peak_bytes:
         parts.append(
             f"{units.size(profile.peak_bytes)} at the peak{', gradients recorded' if records_gradients(profile) else ''}"

@@ -62,6 +62,8 @@ METRICS = (
            lambda n: n.own.macs, shown=False, phase=FORWARD),
     Metric("params", "params", "count", "Elements of distinct parameter tensors", lambda n: n.params,
            own_params),
+    Metric("active_params", "active params", "count", "Those of the parameters that one token passes: k of n experts",
+           lambda n: n.active_params, lambda n: n.own_active_params),
     Metric("bytes", "bytes moved", "bytes", "Bytes that the forward's operators read and write, unfused",
            lambda n: n.forward.bytes, lambda n: n.own.bytes, shown=False, phase=FORWARD),
     Metric("activation_bytes", "saved", "bytes", "Bytes saved for backward, each storage once",
@@ -108,12 +110,18 @@ def report(
     """
     nodes = list(profile.walk())
     return {
-        "modules": modules(nodes, (*METRICS, *extra), bound, folded=folded),
+        "modules": modules(nodes, (*_metrics(profile), *extra), bound, folded=folded),
         "operators": operators(profile),
         "memory": memory(profile, nodes),
         "timeline": timeline(profile),
         "caveats": [{"text": str(doubt), "touches": touches(doubt)} for doubt in profile.caveats],
     }
+
+
+def _metrics(profile: Profile) -> list[Metric]:
+    """Our own metrics; what one token passes of the parameters only where that is not all of them."""
+    mixed = profile.active_params != profile.params
+    return [metric for metric in METRICS if mixed or metric.id != "active_params"]
 
 
 def modules(

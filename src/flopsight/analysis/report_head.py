@@ -63,6 +63,8 @@ def _tile(label: str, value: str, note: str, touches: str) -> dict[str, str]:
 
 
 def _trainable(profile: Profile) -> str:
+    if profile.active_params not in (None, profile.params):
+        return f"{units.si(profile.active_params)} active: one token passes them"
     if profile.trainable_params == profile.params:
         return "all trainable" if profile.trained else ""
     return f"{units.si(profile.trainable_params)} trainable"

@@ -43,8 +43,13 @@ def _parameters(profile: Profile) -> list[Fact]:
         Fact("Trainable params", profile.trainable_params, "count"),
         Fact("Non-trainable params", profile.params - profile.trainable_params, "count"),
     ]
-    if profile.whole is not None and profile.whole.params != profile.params:
-        found.insert(1, Fact("Params of the whole model", profile.whole.params, "count"))
+    whole = profile.whole
+    if whole is not None and whole.params != profile.params:
+        found.insert(1, Fact("Params of the whole model", whole.params, "count"))
+        if whole.active_params not in (None, whole.params):
+            found.insert(2, Fact("Active params of the whole model", whole.active_params or 0, "count"))
+    if profile.active_params not in (None, profile.params):
+        found.insert(1, Fact("Active params", profile.active_params or 0, "count", "those that one token passes"))
     return found
 
 

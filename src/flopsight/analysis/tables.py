@@ -24,6 +24,8 @@ class TableRow:
     """Like modules that the row stands for."""
     calls: int
     params: int
+    active_params: int | None
+    """Those that one token passes; None if that is not known."""
     macs: int
     flops: int
     flops_share: float
@@ -46,7 +48,7 @@ class TableRow:
 def tree_rows(root: Node) -> list[TableRow]:
     """Every node in the order of the model, with the figures of its subtree."""
     return [
-        _row(node, depth, parent, root, node.total, node.params, node.activation_bytes, _latencies(node))
+        _row(node, depth, parent, root, node.total, _params(node), node.activation_bytes, _latencies(node))
         for node, depth, parent in with_depths(root)
     ]
 
@@ -54,7 +56,7 @@ def tree_rows(root: Node) -> list[TableRow]:
 def own_rows(root: Node, sort: str = "flops") -> list[TableRow]:
     """The modules that do something themselves, heaviest first, with their own figures: the column adds up."""
     rows = [
-        _row(node, depth, parent, root, node.own, own_params(node), node.own_activation_bytes, own_latencies(node))
+        _row(node, depth, parent, root, node.own, _own_params(node), node.own_activation_bytes, own_latencies(node))
         for node, depth, parent in with_depths(root)
     ]
     rows = [
@@ -143,7 +145,7 @@ def records(profile: Profile) -> list[dict[str, str | int | float | bool | None]
     return [
         {
             "path": node.path, "name": node.name, "kind": node.kind, "depth": depth, "calls": node.calls, "called": node.called,
-            "ignored": node.ignored, "params": node.params, "trainable_params": node.trainable_params,
+            "ignored": node.ignored, "params": node.params, "active_params": node.active_params, "trainable_params": node.trainable_params,
             "param_bytes": node.param_bytes, "macs": node.macs, "flops": node.flops, "bytes": node.forward.bytes,
             "backward_macs": node.backward.macs, "backward_flops": node.backward.flops, "recompute_flops": node.recompute.flops,
             "optimizer_flops": node.optimizer.flops, "own_macs": node.own.macs, "own_flops": node.own.flops,
@@ -209,13 +211,21 @@ def own_params(node: Node) -> int:
     return sum({parameter.key: parameter.numel for parameter in node.parameters}.values())
 
 
+def _params(node: Node) -> tuple[int, int | None]:
+    return node.params, node.active_params
+
+
+def _own_params(node: Node) -> tuple[int, int | None]:
+    return own_params(node), node.own_active_params
+
+
 def _row(
     node: Node,
     depth: int,
     parent: Node | None,
     root: Node,
     work: Phases,
-    params: int,
+    params: tuple[int, int | None],
     activation_bytes: int,
     times_taken: Times,
 ) -> TableRow:
@@ -227,7 +237,8 @@ def _row(
         depth=depth,
         times=times(node),
         calls=node.calls,
-        params=params,
+        params=params[0],
+        active_params=params[1],
         macs=work.macs,
         flops=work.flops,
         flops_share=work.flops / root.flops if root.flops else 0.0,

@@ -77,6 +77,7 @@ def _parts(root: Node) -> tuple[Node, ...]:
 
 SHARED: Mapping[str, Callable[[Node], float | None]] = {
     "params": lambda node: node.params,
+    "active_params": lambda node: node.active_params,
     "trainable_params": lambda node: node.trainable_params,
     "macs": lambda node: node.macs,
     "flops": lambda node: node.flops,

@@ -16,6 +16,7 @@ def scalars(profile: Profile) -> dict[str, float]:
     trained = profile.trained
     found: dict[str, float | None] = {
         "params": profile.params,
+        "active_params": profile.active_params if profile.active_params != profile.params else None,
         "macs": profile.macs,
         "flops": profile.flops,
         "backward_flops": profile.backward.flops if trained else None,

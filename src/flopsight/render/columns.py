@@ -14,6 +14,7 @@ def figures(rows: Sequence[TableRow], *, trained: bool) -> list[Column]:
     """One column a figure; figures that no row has are left out."""
     found = [
         Column("params", tuple(units.si(row.params) for row in rows), keep=80),
+        *_active(rows),
         Column("MACs", tuple(_work(row, row.macs) for row in rows), keep=10),
         Column("FLOPs", tuple(_work(row, row.flops) for row in rows), keep=90, style="cyan"),
         Column("%", tuple(units.percent(row.flops_share) for row in rows), keep=60, style="dim"),
@@ -32,6 +33,14 @@ def figures(rows: Sequence[TableRow], *, trained: bool) -> list[Column]:
     if any(row.output_shapes for row in rows):
         found.append(Column("output", tuple(shapes(row.output_shapes) for row in rows), keep=5, right=False))
     return found
+
+
+def _active(rows: Sequence[TableRow]) -> list[Column]:
+    """What one token passes of the parameters, where that is not all of them."""
+    if all(row.active_params == row.params for row in rows):
+        return []
+    said = ("?" if row.active_params is None else units.si(row.active_params) for row in rows)
+    return [Column("active", tuple(said), keep=78)]
 
 
 def shapes(outputs: Sequence[Shape], most: int = 2) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 from .. import units
 from ..job import Job
 from ..store import dumps
-from ..tree import Profile
+from ..tree import Profile, Whole
 from .formats import Format
 
 MOST_ROWS = 16
@@ -24,6 +24,7 @@ COLUMNS: dict[str, Callable[[Profile], str]] = {
     "rank": lambda profile: str(profile.world.rank),
     "stage": lambda profile: str(profile.world.stage),
     "params": lambda profile: units.si(profile.params),
+    "active": lambda profile: "?" if profile.active_params is None else units.si(profile.active_params),
     "MACs": lambda profile: units.si(profile.macs),
     "FLOPs of the step": lambda profile: units.si(profile.root.total.total.flops),
     "sent": lambda profile: units.size(sum(row.wire_bytes for row in profile.comm)),
@@ -53,15 +54,22 @@ def ranks(job: Job) -> str:
     whole = job.whole
     if whole is not None:
         lines.append(
-            f"Whole model: {units.si(whole.params)} params, {units.si(whole.macs)} MACs and "
+            f"Whole model: {units.si(whole.params)} params{_active(whole)}, {units.si(whole.macs)} MACs and "
             f"{units.si(whole.flops)} FLOPs forward, {units.si(whole.backward.flops)} FLOPs backward"
         )
     lines += [_load(job)] if job.expert_load else []
     return "\n".join(lines) + "\n"
 
 
+def _active(whole: Whole) -> str:
+    return f" ({units.si(whole.active_params)} active)" if whole.active_params not in (None, whole.params) else ""
+
+
 def _table(job: Job) -> list[str]:
-    columns = [name for name in COLUMNS if name != "stage" or len(job.stages) > 1]
+    unneeded = set() if len(job.stages) > 1 else {"stage"}
+    if all(profile.active_params == profile.params for profile in job.ranks.values()):
+        unneeded.add("active")
+    columns = [name for name in COLUMNS if name not in unneeded]
     numbers = sorted(job.ranks)
     shown = numbers if len(numbers) <= MOST_ROWS else sorted({*numbers[: MOST_ROWS - 1], job.slowest or 0})
     rows = [columns, *([COLUMNS[name](job.ranks[rank]) for name in columns] for rank in shown)]

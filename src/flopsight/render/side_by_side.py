@@ -14,6 +14,7 @@ from .plain import plain
 Read = Callable[[Profile], str | None]
 FIGURES: dict[str, Read] = {
     "params": lambda p: units.si(p.params),
+    "active params": lambda p: None if p.active_params in (None, p.params) else units.si(p.active_params),
     "MACs": lambda p: units.si(p.macs),
     "FLOPs": lambda p: units.si(p.flops),
     "backward FLOPs": lambda p: units.si(p.backward.flops) if p.trained else None,

@@ -19,6 +19,7 @@ Row = Mapping[str, Any]
 
 FIGURES: Mapping[str, tuple[str, Callable[[float], str]]] = {
     "params": ("params", units.si),
+    "active_params": ("active", units.si),
     "macs": ("MACs", units.si),
     "flops": ("FLOPs", units.si),
     "backward_flops": ("backward", units.si),

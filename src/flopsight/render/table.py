@@ -56,6 +56,9 @@ def _sum(rows: Sequence[TableRow]) -> TableRow:
         times=1,
         calls=sum(row.calls for row in rows),
         params=sum(row.params for row in rows),
+        active_params=None
+        if any(row.active_params is None for row in rows)
+        else sum(row.active_params or 0 for row in rows),
         macs=sum(row.macs for row in rows),
         flops=sum(row.flops for row in rows),
         flops_share=sum(row.flops_share for row in rows),

@@ -63,6 +63,7 @@ def _figures(node: Node) -> dict[str, Any]:
     return {
         "kind": node.kind,
         "params": node.params,
+        **({} if node.active_params == node.params else {"active_params": node.active_params}),
         "calls": calls,
         **{name: total / calls if total % calls else total // calls for name, total in costs.items()},
         "inputs": [list(shape) for shape in node.input_shapes],
