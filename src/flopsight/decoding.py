@@ -48,6 +48,8 @@ class Generation:
     """Keys, values and states kept after the last token."""
     growing_bytes: int
     """Of those, the keys and values of the tokens that were decoded or prompted; a state does not grow with them."""
+    grown_bytes: int
+    """Of those, what the new tokens keep; a static cache has had the place from the beginning, a full window keeps no more."""
     held: int
     """Tokens of each sequence that the decoder has seen at the end."""
     prefill_time: Stat | None = None
@@ -66,10 +68,11 @@ class Generation:
 
     @property
     def cache_bytes_per_token(self) -> float:
-        """Bytes of keys and values that one more token of one sequence keeps; none where there is only a state."""
-        if self.cache == "static":
-            return self.growing_bytes / self.held / self.batch
-        return (self.cache_bytes - self.prompt_cache_bytes) / self.new_tokens / self.batch
+        """Bytes of keys and values that one more token of one sequence keeps, the mean over the new tokens.
+
+        None where there is only a state, and none of a layer whose sliding window is full.
+        """
+        return self.grown_bytes / self.new_tokens / self.batch
 
     @property
     def decode_tokens_per_second(self) -> float | None:
@@ -118,8 +121,9 @@ def generation(
         step = Run(model, (), {"input_ids": loop.token})
         decode = replace(_counted(step, lambda: loop.decode(kv)), tokens=input_ids.shape[0] * new_tokens)
         after_all, growing = cache_bytes(kv), growing_bytes(kv)
+        grown = after_all - after_prompt if cache == "dynamic" else filled_bytes(kv, loop.held - new_tokens, loop.held)
         times = loop.timed(repeats) if latency and run.device.type != "meta" else (None, None)
-    sizes = (input_ids.shape[0], loop.prompt, new_tokens, cache, after_prompt, after_all, growing, loop.held)
+    sizes = (input_ids.shape[0], loop.prompt, new_tokens, cache, after_prompt, after_all, growing, grown, loop.held)
     return Generation(prefill, decode, *sizes, *times)
 
 
@@ -268,6 +272,17 @@ def growing_bytes(cache: Any) -> int:
     return _bytes([[getattr(layer, name, None) for name in ("keys", "values")] for layer in layers])
 
 
+def filled_bytes(cache: Any, before: int, after: int) -> int:
+    """Bytes that a cache of fixed length fills when a sequence grows from some tokens to more, each layer up to its length."""
+    total = 0
+    for layer in _layers(getattr(cache, "self_attention_cache", cache)):
+        kept = [getattr(layer, name, None) for name in ("keys", "values")]
+        for tensor in tensors_in(kept):
+            length = tensor.shape[-2]
+            total += tensor.numel() * tensor.element_size() // length * (min(after, length) - min(before, length))
+    return total
+
+
 def _layers(cache: Any) -> list[Any]:
     if hasattr(cache, "self_attention_cache"):
         return [*_layers(cache.self_attention_cache), *_layers(cache.cross_attention_cache)]
@@ -280,31 +295,34 @@ def _bytes(values: list[Any]) -> int:
 
 
 def draw_generation(made: Generation) -> str:
-    """Prefill and decode side by side, then the cache."""
-    per_token = made.new_tokens * made.batch
+    """Prefill and decode side by side, and what a step of the batch and a token cost; then the cache."""
+    steps, tokens = made.new_tokens, made.new_tokens * made.batch
+
+    def row(name: str, prefill: float, decode: float, write: Callable[[float], str]) -> tuple[str, ...]:
+        return name, write(prefill), write(decode), write(decode / steps), write(decode / tokens)
+
+    each, write = made.cache_bytes_per_token, units.size
+    held = (write(made.prompt_cache_bytes), write(made.cache_bytes), write(each * made.batch), write(each))
     rows = [
-        ("", "prefill", "decode", "per new token"),
-        ("tokens", units.count(made.prompt * made.batch), units.count(per_token), "1"),
-        ("MACs", *_side_by_side(made.prefill.macs, made.decode.macs, per_token, units.si)),
-        ("FLOPs", *_side_by_side(made.prefill.flops, made.decode.flops, per_token, units.si)),
-        ("bytes moved", *_side_by_side(made.prefill.forward.bytes, made.decode.forward.bytes, per_token, units.size)),
-        ("KV cache" if made.growing_bytes else "state", units.size(made.prompt_cache_bytes), units.size(made.cache_bytes), units.size(made.cache_bytes_per_token)),
-    ]  # fmt: skip
+        ("", "prefill", "decode", "per step", "per token"),
+        ("tokens", units.count(made.prompt * made.batch), units.count(tokens), units.count(made.batch), "1"),
+        row("MACs", made.prefill.macs, made.decode.macs, units.si),
+        row("FLOPs", made.prefill.flops, made.decode.flops, units.si),
+        row("bytes moved", made.prefill.forward.bytes, made.decode.forward.bytes, units.size),
+        ("KV cache" if made.growing_bytes else "state", *held),
+    ]
     if made.prefill.peak_bytes is not None and made.decode.peak_bytes is not None:
-        rows.append(("peak memory", units.size(made.prefill.peak_bytes), units.size(made.decode.peak_bytes), ""))
+        rows.append(("peak memory", units.size(made.prefill.peak_bytes), units.size(made.decode.peak_bytes), "", ""))
     if made.prefill_time is not None and made.decode_time is not None:
-        spent = _side_by_side(made.prefill_time.median, made.decode_time.median, made.new_tokens, units.seconds)
         fast, slow = made.prefill_tokens_per_second or 0.0, made.decode_tokens_per_second or 0.0
-        rows += [("time", *spent), ("tokens/s", f"{fast:,.1f}", f"{slow:,.1f}", "")]
-    widths = [max(len(row[place]) for row in rows) for place in range(4)]
+        rows.append(row("time", made.prefill_time.median, made.decode_time.median, units.seconds))
+        rows.append(("tokens/s", f"{fast:,.1f}", f"{slow:,.1f}", "", ""))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = [
         "  ".join(cell.rjust(width) if place else cell.ljust(width) for place, (cell, width) in enumerate(zip(row, widths, strict=True))).rstrip()
         for row in rows
     ]  # fmt: skip
     prompted = "tokens of prompt" if made.held == made.prompt + made.new_tokens else "positions encoded"
     said = f"{made.batch} x {made.prompt:,} {prompted}, {made.new_tokens:,} new, {made.cache} cache"
-    return "\n".join([said, "", *lines])
-
-
-def _side_by_side(prefill: float, decode: float, tokens: int, write: Callable[[float], str]) -> tuple[str, str, str]:
-    return write(prefill), write(decode), write(decode / tokens)
+    one = "" if made.batch == 1 else f"\nA step decodes one token of each of the {made.batch} sequences."
+    return "\n".join([said + one, "", *lines])

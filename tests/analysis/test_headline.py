@@ -7,7 +7,9 @@ import torch
 from profiles import lenet, module, rooted, stack
 
 import flopsight
+from flopsight import units
 from flopsight.analysis.headline import headline
+from flopsight.analysis.report_head import tiles
 from flopsight.analysis.summary_facts import facts
 from flopsight.ceilings import MEASURED, Ceilings
 from flopsight.costs import Cost, OpRow
@@ -105,3 +107,20 @@ def test_a_peak_with_gradients_recorded_says_so():
     notes = [{fact.label: fact.note for group in facts(p) for fact in group} for p in (recorded, plain)]
     assert ["gradients were recorded" in each["Peak memory"] for each in notes] == [True, False]
     assert "recorded" not in headline(flopsight.count(layers, (x,), train=True, on="meta"))[0]
+
+
+def test_a_run_of_several_forwards_says_what_its_figures_are_of():
+    layer, x = torch.nn.Linear(64, 64, bias=False), torch.randn(1, 64)
+    with flopsight.recording(layer) as r:
+        for _ in range(8):
+            layer(x)
+
+    lines = dict(line.split(maxsplit=1) for line in headline(r.profile, "h100-sxm")[:2])
+
+    bytes_moved = 8 * 4 * (64 * 64 + 2 * 64)
+    least = bytes_moved / 3.35e12
+    assert lines["costs"].startswith("65.5 kFLOP in 8 forwards, ")
+    assert lines["takes"].startswith(
+        f"at least {units.seconds(least)} for 8 forwards ({units.seconds(least / 8)} each) on "
+    )
+    assert "least time of a run of 8 forwards on " in str(tiles(r.profile, "h100-sxm"))

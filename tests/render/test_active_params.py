@@ -100,7 +100,9 @@ def test_a_sweep_has_a_column_for_mixtures_only():
 
 
 def test_ranks_of_a_job_keep_it(mixture):
-    job = Job({rank: replace(summary_of(mixture), world=replace(mixture.world, size=2, rank=rank)) for rank in (0, 1)}, 2)
+    job = Job(
+        {rank: replace(summary_of(mixture), world=replace(mixture.world, size=2, rank=rank)) for rank in (0, 1)}, 2
+    )
 
     text = str(job)
     assert "active" in text

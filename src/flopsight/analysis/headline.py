@@ -8,7 +8,7 @@ from ..tree import Profile
 from .findings import findings
 from .roofline import ABOVE, ceilings_for, node_bound, profile_limit, roof_of
 from .summary_facts import records_gradients
-from .utilization import seconds_at_peak, step_seconds
+from .utilization import lasting, seconds_at_peak, step_seconds
 
 LABEL = 10
 
@@ -45,7 +45,10 @@ SHOWN = ("bfloat16", "float32")
 
 
 def _costs(profile: Profile) -> str:
-    parts = [f"{units.si(profile.flops, 'FLOP')} forward"]
+    times = profile.root.calls
+    parts = [
+        f"{units.si(profile.flops, 'FLOP')} {f'in {times:,} forwards' if times > 1 and not profile.trained else 'forward'}"
+    ]
     if profile.trained:
         parts.append(f"{units.si(profile.backward.flops + profile.recompute.flops, 'FLOP')} backward")
     parts.append(profile.root.params_text.replace("params", "parameters"))
@@ -62,7 +65,7 @@ def _takes(profile: Profile, on: str | None) -> str:
     seconds = step_seconds(profile)
     if seconds is None:
         return "not timed"
-    parts = [f"{units.seconds(seconds)} a {'step' if profile.trained else 'forward'}"]
+    parts = [lasting(profile, seconds)]
     if profile.throughput:
         parts.append(units.say(profile.throughput, "samples/s"))
     if profile.mfu is not None:
@@ -75,7 +78,7 @@ def _at_least(profile: Profile, on: str) -> str:
     limit, ceilings = profile_limit(profile, on), ceilings_for(profile, on)
     if limit is None or ceilings is None:
         return limit_unknown(profile, on)
-    parts = [f"at least {units.seconds(limit)} a {'step' if profile.trained else 'forward'} on {ceilings.name}"]
+    parts = [f"at least {lasting(profile, limit)} on {ceilings.name}"]
     needed = seconds_at_peak(profile, on, causal=True)  # as the limit counts it; dense work could be above the peak
     if needed and limit:
         masked = needed != seconds_at_peak(profile, on)

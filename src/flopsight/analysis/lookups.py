@@ -26,18 +26,18 @@ def rows_read(
     owned: dict[str, dict[Shape, Parameter]] = {
         row.path: dict(zip(row.shapes, row.parameters, strict=True)) for row in rows if row.shapes
     }
-    read: defaultdict[int, int] = defaultdict(int)
+    read: defaultdict[int, float] = defaultdict(float)
     shapes: dict[int, Shape] = {}
     for record in forward:
         table = record.inputs[0] if record.op in LOOKUPS else None
         parameter = owned.get(record.module, {}).get(table.shape) if table is not None else None
         if table is not None and parameter is not None and table.numel:
+            once = max(1, calls[record.module].calls if record.module in calls else 1)
             looked_up = min(record.tensor("indices").numel, table.shape[0]) * record.count
-            calls_made = calls[record.module].calls if record.module in calls else 1
-            read[parameter.key] += ceil(looked_up / max(1, calls_made)) * (parameter.nbytes // table.shape[0])
+            read[parameter.key] += looked_up * (parameter.nbytes // table.shape[0]) / once
             shapes[parameter.key] = table.shape
     taken = _modules_that_take({_sides(shape) for shape in shapes.values()}, forward) if shapes else {}
-    return {key: size for key, size in read.items() if not _taken(key, _sides(shapes[key]), taken, owned)}
+    return {key: ceil(size) for key, size in read.items() if not _taken(key, _sides(shapes[key]), taken, owned)}
 
 
 def _modules_that_take(wanted: set[Shape], forward: Iterable[OpRecord]) -> dict[Shape, set[str]]:

@@ -8,7 +8,7 @@ from .. import units
 from ..job import Job
 from ..tree import Node, Profile
 from .roofline import ceilings_for, profile_limit
-from .utilization import step_seconds
+from .utilization import step_seconds, unit_of
 
 CONTAINERS = ("ModuleList", "ModuleDict", "Sequential")
 """Classes that only hold other modules: to name one says little."""
@@ -33,7 +33,7 @@ def tiles(profile: Profile, on: str | None = None) -> list[dict[str, str]]:
 
 
 def _times(profile: Profile, on: str | None) -> list[dict[str, str]]:
-    unit = "step" if profile.trained else "forward"
+    unit = unit_of(profile)
     limit, ceilings = profile_limit(profile, on), ceilings_for(profile, on)
     least = (
         _tile("Limit", units.seconds(limit), f"least time of a {unit} on {ceilings.name}", "")

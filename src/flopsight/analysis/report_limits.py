@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from .. import units
 from ..ceilings import Ceilings, peak_key, unit_name
 from ..records import FORWARD
 from ..tree import Node, Profile
@@ -13,7 +12,7 @@ from .findings import findings
 from .report import Metric
 from .roofline import ABOVE, LAUNCH, NO_ROOF, Roof, binding, ceilings_for, roof_of, rows_of, waits_for_host
 from .tables import own_latencies
-from .utilization import step_seconds
+from .utilization import lasting, step_seconds, unit_of
 
 
 def limits(profile: Profile, nodes: Sequence[Node], device: str | None = None) -> dict[str, Any]:
@@ -50,9 +49,9 @@ def limit_sentence(profile: Profile, found: dict[str, Any], device: str | None =
     parts = [BOUND_WORDS.get(bound, f"{bound}-bound")] if bound else []
     seconds = step_seconds(profile) if device is None else None
     if device is not None and limit:
-        parts.append(f"at least {units.seconds(limit)} a {'step' if profile.trained else 'forward'} on {found['name']}")
+        parts.append(f"at least {lasting(profile, limit)} on {found['name']}")
     elif seconds and limit:
-        what = "step" if profile.trained else "forward"
+        what = unit_of(profile)
         faster = limit > ABOVE * seconds
         parts.append(
             f"the {what} {'faster than its limit' if faster else f'at {min(1.0, limit / seconds):.0%} of its limit'}"

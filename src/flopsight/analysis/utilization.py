@@ -11,12 +11,28 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
+from .. import units
 from ..ceilings import peak_key
 from ..conditions import Conditions
 from ..errors import InputError
 from ..hardware.named import named_ceilings
 from ..records import BACKWARD, FORWARD, RECOMPUTE
 from ..tree import FREE, Cost, Node, Profile
+
+
+def unit_of(profile: Profile) -> str:
+    """What a profile's figures are of: a step, a forward, or several forwards, as of a decoding."""
+    if profile.trained:
+        return "step"
+    return f"run of {profile.root.calls:,} forwards" if profile.root.calls > 1 else "forward"
+
+
+def lasting(profile: Profile, seconds: float) -> str:
+    """Seconds with what they are of: `12 ms a step`, `351 ms for 8 forwards (43.9 ms each)`."""
+    times = profile.root.calls
+    if profile.trained or times <= 1:
+        return f"{units.seconds(seconds)} a {unit_of(profile)}"
+    return f"{units.seconds(seconds)} for {times:,} forwards ({units.seconds(seconds / times)} each)"
 
 
 def mfu(profile: Profile) -> float | None:

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import flopsight
-from flopsight import cli
+from flopsight import cli, units
 from flopsight.errors import InputError
 from flopsight.targets.inputs import parse_inputs
 from flopsight.targets.loading import load_target
@@ -53,6 +53,52 @@ def test_a_window_keeps_no_more_keys_than_it_sees():
 
     full, windowed = 4, 22
     assert made.cache_bytes == 2 * 256 * 2 * (full * 601 + windowed * 511)
+
+
+@pytest.mark.parametrize("cache", ["dynamic", "static"])
+@pytest.mark.parametrize(("prompt", "layers"), [(100, 26), (600, 4)])
+def test_a_window_that_is_full_keeps_nothing_of_one_more_token(prompt, layers, cache):
+    """Gemma 3 1B at batch 2: all of its 26 layers keep the token while it is in the window of 512, the 4 full ones always."""
+    made = generated("gemma-3-1b", f"2x{prompt}", 2, cache=cache)
+
+    assert made.cache_bytes_per_token == 2 * 256 * 2 * layers
+
+
+def test_a_static_window_that_fills_up_keeps_the_tokens_until_then():
+    """510 tokens of prompt and 4 new ones: a window of 512 has place for 2 of these."""
+    made = generated("gemma-3-1b", "1x510", 4, cache="static")
+
+    assert made.cache_bytes_per_token == 2 * 256 * 2 * (4 * 4 + 22 * 2) / 4
+
+
+def test_a_token_of_mixtral_reads_two_of_eight_experts():
+    """All weights but the table of embeddings and six experts of each layer; their bytes at full bandwidth are the least time."""
+    made = generated("mixtral-8x7b", "1x16", 2)
+
+    hidden, inner, layers, vocabulary = 4096, 14336, 32, 32000
+    expert = 3 * hidden * inner
+    attention = 2 * hidden * hidden + 2 * hidden * 1024
+    layer = attention + 8 * hidden + 2 * hidden + 2 * expert
+    weights = layers * layer + hidden + vocabulary * hidden
+    assert made.decode.params == weights + layers * 6 * expert + vocabulary * hidden
+    assert made.decode.active_params == weights + vocabulary * hidden
+    assert made.decode.root.read_param_bytes == 2 * (weights + hidden)  # one row of the table
+    least = 2 * 2 * weights / 3.35e12  # two steps on an H100 SXM5
+    assert least < made.decode.limit("h100-sxm") < 1.01 * least
+
+
+def test_the_table_names_steps_and_tokens_apart():
+    small = "llama:hidden_size=64,intermediate_size=128,num_hidden_layers=2,num_attention_heads=4,vocab_size=100"
+
+    made = generated(small, "4x8", 3, meta=False, repeats=1)
+
+    text = str(made)
+    head, *rows = [line for line in text.splitlines() if "  " in line]
+    assert head.split() == ["prefill", "decode", "per", "step", "per", "token"]
+    cells = {row.split("  ")[0]: row.split() for row in rows}
+    assert cells["tokens"] == ["tokens", "32", "12", "4", "1"]
+    seconds = made.decode_time.median
+    assert cells["time"][-4:] == [*units.seconds(seconds / 3).split(), *units.seconds(seconds / 12).split()]
 
 
 @pytest.mark.parametrize("cache", ["dynamic", "static"])
@@ -136,6 +182,14 @@ def test_the_command_shows_both_parts_and_saves_them(tmp_path, capsys):
     blocks = 12 * 12 * 768 * 768
     assert flopsight.load(tmp_path / "p.prefill.json").macs == 128 * blocks + 12 * 2 * 128 * 128 * 768 + 768 * 50257
     assert flopsight.load(tmp_path / "p.decode.json").macs == 2 * (blocks + 768 * 50257) + 12 * 2 * (129 + 130) * 768
+
+
+def test_the_least_time_of_a_decoding_says_that_it_is_of_all_its_steps(capsys):
+    assert cli.main(["profile", "hf:gpt2", "--meta", "-i", "1x16", "--generate", "8", "--on", "h100-sxm"]) == 0
+
+    (takes,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("takes")]
+    assert " for 8 forwards (" in takes
+    assert "a forward on" not in takes
 
 
 def test_what_cannot_generate_is_one_sentence():

@@ -5,6 +5,7 @@ import torch
 
 import flopsight
 from flopsight import cli
+from flopsight.targets.inputs import parse_inputs
 from flopsight.targets.loading import load_target
 from flopsight.targets.presets import find_preset, preset_names
 
@@ -78,3 +79,70 @@ def test_405_billion_parameters_are_trained_on_meta_from_the_command_line(tmp_pa
     assert profile.params == 405_853_388_800
     assert profile.macs == layers * (tokens * layer + attention) + tokens * hidden * 128256
     assert "Inputs: input_ids 1x128, made from the configuration" in capsys.readouterr().err
+
+
+EXPERTS = {
+    "mixtral-8x7b": 32 * 8 * 3 * 4096 * 14336,
+    "mixtral-8x22b": 56 * 8 * 3 * 6144 * 16384,
+    "qwen3-30b-a3b": 48 * 128 * 3 * 2048 * 768,
+    "qwen3-235b-a22b": 94 * 128 * 3 * 4096 * 1536,
+    "deepseek-v3": 58 * 256 * 3 * 7168 * 2048,
+    "gpt-oss-20b": 24 * 32 * (3 * 2880 * 2880 + 3 * 2880),
+    "gpt-oss-120b": 36 * 128 * (3 * 2880 * 2880 + 3 * 2880),
+}
+"""Elements of all routed experts: layers, experts, three matrices of each; those of gpt-oss have biases."""
+
+
+@pytest.mark.parametrize(
+    ("name", "share", "published"),
+    [
+        ("mixtral-8x7b", 2 / 8, 12.9),
+        ("mixtral-8x22b", 2 / 8, 39.1),
+        ("qwen3-30b-a3b", 8 / 128, 3.35),
+        ("qwen3-235b-a22b", 8 / 128, 22.2),
+        ("deepseek-v3", 8 / 256, 37.6),
+        ("gpt-oss-20b", 4 / 32, 3.61 + 0.58),
+        ("gpt-oss-120b", 4 / 128, 5.13 + 0.58),
+    ],
+)
+def test_active_parameters_are_the_published_ones(name, share, published):
+    """In billions; the cards of gpt-oss leave the table of embeddings out, 201,088 x 2,880."""
+    target = load_target(f"hf:{name}", parse_inputs(["1x4"]), meta=True)
+    params, experts = find_preset(name).params, EXPERTS[name]
+
+    profile = flopsight.count(target.model.eval(), target.args, target.kwargs, on="meta")
+
+    assert profile.active_params == params - experts + round(share * experts)
+    assert profile.active_params / 1e9 == pytest.approx(published, rel=0.01)
+
+
+@pytest.mark.parametrize("experts", ["eager", "grouped_mm", "batched_mm"])
+def test_active_parameters_do_not_depend_on_how_the_experts_run(experts):
+    """A small Mixtral on real tensors: 2 layers of 4 experts, of which a token passes 2."""
+    config = "mixtral:hidden_size=64,intermediate_size=96,num_hidden_layers=2,num_attention_heads=4,num_key_value_heads=2,num_local_experts=4,vocab_size=100"
+    target = load_target(f"hf:{config}", parse_inputs(["2x5"]))
+    target.model.set_experts_implementation(experts)
+
+    profiles = [flopsight.count(target.model.eval(), target.args, target.kwargs, on=on) for on in ("real", "meta")]
+
+    idle = 2 * 2 * 3 * 64 * 96
+    assert [profile.active_params for profile in profiles] == [profiles[0].params - idle] * 2
+
+
+def test_a_dense_preset_is_all_active():
+    target = load_target("hf:gpt2", parse_inputs(["1x4"]), meta=True)
+
+    assert flopsight.count(target.model, target.args, target.kwargs, on="meta").active_params == PUBLISHED["gpt2"]
+
+
+def test_a_layer_of_mixtral_reads_two_experts_for_one_token():
+    """One layer at one token on an H100: attention, router, norms and two experts in bfloat16 at 3.35 TB/s."""
+    target = load_target("hf:mixtral-8x7b:num_hidden_layers=1", parse_inputs(["1x1"]), meta=True)
+
+    profile = flopsight.count(target.model.eval(), target.args, target.kwargs, on="meta")
+
+    weights = 2 * (2 * 4096 * 4096 + 2 * 4096 * 1024 + 8 * 4096 + 2 * 4096 + 2 * 3 * 4096 * 14336)
+    layer = profile["model.layers.0"]
+    assert layer.read_param_bytes == weights
+    assert weights / 3.35e12 < layer.limit("h100-sxm") < 1.01 * weights / 3.35e12
+    assert [str(doubt) for doubt in profile.caveats if "every expert equally often" in str(doubt)]
