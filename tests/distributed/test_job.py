@@ -29,7 +29,7 @@ def test_the_stages_of_a_pipeline_are_added_up_and_stand_side_by_side():
 
     assert stages[0].whole is None
     # two stages that share no tensor
-    assert job.whole == Whole(2 * PARAMS, 2 * MACS, 4 * MACS, activation_bytes=0)
+    assert job.whole == Whole(2 * PARAMS, 2 * MACS, 4 * MACS, activation_bytes=0, active_params=2 * PARAMS)
     assert [child.name for child in job.model.root.children] == ["stage0", "stage1"]
     assert job.model.params == 2 * PARAMS
     assert job["stage1.up"].macs == MACS // 2

@@ -332,6 +332,8 @@ def test_experts_are_a_part_and_the_job_unites_them(jobs):
         ("all_to_all", 2, 2 * 512),
     ]
     assert (first.world.expert, nothing) == (2, None)
+    assert first.active_params is None  # what the other rank's expert does is not seen here
+    assert any("other ranks have others of its experts" in str(doubt) for doubt in first.caveats)
     assert (job.whole.params, job.whole.macs) == (router + 2 * expert, 8_448) == (2_080, 8_448)
     assert job.expert_load == {(0, "expert"): 8, (1, "expert"): 8}
 

@@ -114,6 +114,8 @@ def _model(rows: Sequence[ModuleRow], forward: Iterable[OpRecord], calls: Mappin
 def _used(model: _Model, row: ModuleRow, tables: Mapping[int, int]) -> Iterator[Parameter]:
     for parameter in row.parameters:
         part = model.parts.get((row.path, parameter.name))
+        if parameter.expert:
+            part = _unknown(model, row.path, ELSEWHERE, part.read if part is not None else 1.0)
         if part is not None:
             read = None if part.read >= 1 else ceil(parameter.nbytes * part.read)
             yield replace(parameter, active=part.active, read_bytes=read)
@@ -181,8 +183,6 @@ def _use_of(model: _Model, path: str, experts: int, sides: Shape) -> _Use:
 def _share(model: _Model, row: ModuleRow, use: _Use, stacks: int, experts: int, sides: Shape) -> _Part | None:
     """What one token passes of the experts and a call reads of them; None if nothing says that they are experts."""
     read = min(1.0, use.experts / stacks / experts / _calls(model, row.path))
-    if any(parameter.expert for parameter in row.parameters):
-        return _unknown(model, row.path, ELSEWHERE, read)
     tokens = _chosen_for(model, row.path, experts)
     if tokens is None and use.grouped:
         tokens = _tokens_in(model, row.path, sides, use.rows / stacks)
@@ -286,8 +286,7 @@ def _list_of_experts(model: _Model, row: ModuleRow) -> None:
         part = _Part(min(1.0, use.rows / tokens), min(1.0, use.experts / calls))
         for place in model.subtree(path):
             for parameter in model.rows[place].parameters:
-                known = part if not parameter.expert else _unknown(model, place, ELSEWHERE, part.read)
-                model.part(place, parameter, known)
+                model.part(place, parameter, part)
 
 
 def _use_of_expert(model: _Model, path: str) -> _Use | None:
