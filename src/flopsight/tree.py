@@ -282,15 +282,9 @@ class Profile:
     @property
     def own_whole(self) -> Whole:
         """What this rank's part of the model is without the ranks that share its tensors: of a pipeline, one stage."""
+        kept = self.activation_bytes, self.peak_bytes, self.root.whole_active_params
         return self.unsharded or Whole(
-            self.root.whole_params,
-            self.macs,
-            self.flops,
-            self.backward,
-            self.recompute,
-            self.activation_bytes,
-            self.peak_bytes,
-            self.root.whole_active_params,
+            self.root.whole_params, self.macs, self.flops, self.backward, self.recompute, *kept
         )
 
     @cached_property
