@@ -117,12 +117,13 @@ def test_several_pictures_are_written_or_none(tmp_path, monkeypatch, capsys):
 
     monkeypatch.chdir(tmp_path)
     lenet().save("cpu.json")
-    words = ["show", "cpu.json", "-o", "icicle.svg", "-o", "a.roofline.png"]
+    computing().save("p.json")
+    pictures = ["-o", "icicle.svg", "-o", "a.roofline.png"]
 
-    assert cli.main(words) == 2
+    assert cli.main(["show", "cpu.json", *pictures]) == 2
     assert "There is no roofline of" in capsys.readouterr().err
-    assert {path.name for path in tmp_path.iterdir()} == {"cpu.json"}
+    assert {path.name for path in tmp_path.iterdir()} == {"cpu.json", "p.json"}
 
-    assert cli.main([*words, "--on", "h100-sxm"]) == 0
+    assert cli.main(["show", "p.json", "--on", "h100-sxm", *pictures]) == 0
     assert b"<svg" in (tmp_path / "icicle.svg").read_bytes()
     assert (tmp_path / "a.roofline.png").read_bytes().startswith(b"\x89PNG")
