@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import torch
 from architectures import ARCHITECTURES, Example
+from exceptions import ONE_VALUE
 
 import flopsight
 from flopsight.caveats import NoTwin
@@ -28,7 +29,7 @@ class Difference(NamedTuple):
 
 @dataclass(frozen=True)
 class Result:
-    """What the two counts say, trained and not."""
+    """What the two counts say, trained and not, unless it cannot be trained at that batch size."""
 
     rows: int
     unknown: tuple[str, ...]
@@ -37,13 +38,13 @@ class Result:
 
 
 @cache
-def result(name: str) -> Result:
-    """Count an architecture; each is counted once a process."""
+def result(name: str, batch: int) -> Result:
+    """Count an architecture at a batch size; each is counted once a process."""
     torch.manual_seed(0)
-    example = ARCHITECTURES[name].build()
+    example = ARCHITECTURES[name].build(batch)
     differences: list[Difference] = []
     profiles: list[Profile] = []
-    for mode in ("training", "inference"):
+    for mode in ("inference",) if batch == 1 and name in ONE_VALUE else ("training", "inference"):
         _warm_up(example, train=mode == "training")
         real, meta = (_count(example, on, train=mode == "training") for on in ("real", "meta"))
         differences += _differences(mode, real, meta)

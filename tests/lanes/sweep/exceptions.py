@@ -1,4 +1,4 @@
-"""The architectures that have no twin, each with the reason; they are counted on real tensors instead."""
+"""The architectures that have no twin, which are counted on real tensors instead, and those that cannot be trained on one sample."""
 
 EXCEPTIONS = {
     "vit_pytorch/ats_vit": "aten._unique2 in transformer.layers.0.0.ats (ats_vit.py:",
@@ -9,3 +9,9 @@ EXCEPTIONS = {
 }
 """It keeps as many tokens as differ; its modules have hooks of their own; its capacity is a number taken from the routing;
 it multiplies sparse matrices, which meta cannot hold; it returns as many key points as it finds."""
+ONE_VALUE = {
+    "kornia/HardNet", "kornia/HyNet", "kornia/SOSNet", "monai/DenseNet121_3d", "monai/EfficientNetBN",
+    "monai/FlexibleUNet", "monai/SEResNet50", "monai/resnet18_3d", "pytorch_tabnet/TabNet",
+    "rtdl_revisiting_models/ResNet",
+}  # fmt: skip
+"""At batch 1 a batch norm would train on one value a channel, which torch refuses; there they are compared in inference."""

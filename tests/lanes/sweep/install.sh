@@ -1,6 +1,6 @@
 # Each of these would replace the torch that is here, or bring a torchvision or torchaudio that does not fit it.
 python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation \
-    axial-attention==0.6.1 conformer==0.3.2 denoising-diffusion-pytorch==2.3.4 efficientnet_pytorch==0.7.1 \
+    axial-attention==0.6.1 conformer==0.3.2 denoising-diffusion-pytorch==2.3.4 diffusers==0.42.1 efficientnet_pytorch==0.7.1 \
     egnn-pytorch==0.2.8 encodec==0.1.1 g-mlp-pytorch==0.1.5 iTransformer==0.8.1 kornia==0.9.0 lambda-networks==0.4.0 \
     linear-attention-transformer==0.19.1 linformer==0.2.3 local-attention==1.11.2 mambapy==1.2.0 \
     mixture-of-experts==0.2.3 mlp-mixer-pytorch==0.3.1 monai==1.6.1 nystrom-attention==0.0.14 open_clip_torch==3.3.0 \

@@ -45,6 +45,8 @@ PRIVATE_NAMES = {
     "torch._prims_common.suggest_memory_format": META,
     "torch.utils._pytree.tree_map": COUNTS,
     "torch._C._get_mkldnn_enabled": META,
+    "torch._C._select_conv_backend": META,
+    "torch._C._ConvBackend": META,
     "torch.utils.checkpoint._CheckpointFrame": META,
     "torch._C._AutoDispatchBelowAutograd": META,
     "torch._C._dispatch_get_registrations_for_dispatch_key": META,

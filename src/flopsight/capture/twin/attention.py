@@ -116,10 +116,9 @@ class _StandIns:
         if width is not None:
             shape[-1] = width
         options: dict[str, Any] = {"dtype": tensor.dtype, "device": self._device}
-        if tensor.dim() > 1 and tensor.stride(-1) != 1:
-            small = torch.empty([*shape[:-2], shape[-1], shape[-2]], **options).transpose(-1, -2)
-        else:
-            small = torch.empty(shape, **options)
+        gap = 1 if tensor.stride(-1) == 1 else 2
+        small = torch.empty([*shape[:-1], gap * shape[-1]], **options)
+        small = small.as_strided(shape, (*small.stride()[:-1], gap))
         return small.requires_grad_(tensor.requires_grad)
 
     def _shrink(self, size: int) -> int:

@@ -8,7 +8,10 @@ from typing import Any
 import torch
 
 from ..hooks import internals
+from .convolution import convolution_backward_on_cpu, convolution_on_cpu
+from .elementwise import empty_like, restrided
 from .recurrent import fused_layer
+from .strides import iterated_strides, kept_strides, plain_strides
 
 Tensor = torch.Tensor
 aten = torch.ops.aten
@@ -19,38 +22,40 @@ def batch_norm(data: Tensor, weight: Tensor | None, bias: Tensor | None, *rest: 
     _, mean, deviation = aten.native_batch_norm.default(data, weight, bias, *rest)
     training = rest[2]
     statistics = [_as_precise(one if training else one.new_empty(0), data, weight) for one in (mean, deviation)]
-    return _ordered_as(data), *statistics
+    return _empty(data.shape, data.dtype, _filled_order(data)), *statistics
 
 
 def batch_norm_backward(grad: Tensor, data: Tensor, *rest: Any) -> tuple[Tensor | None, ...]:
     """The gradient of the data in the order of the data."""
     _, *others = aten.native_batch_norm_backward.default(grad, data, *rest)
     wanted = rest[-1]
-    return _ordered_as(data) if wanted[0] else None, *others
+    order = internals.memory_order(data)
+    order = _filled_order(data) if order is torch.contiguous_format else order
+    return _empty(data.shape, data.dtype, order) if wanted[0] else None, *others
 
 
 def layer_norm(data: Tensor, shape: Any, weight: Tensor | None, *rest: Any) -> tuple[Tensor, ...]:
     """Statistics in the precision of the weights where there are some, else of the data."""
     made, *statistics = aten.native_layer_norm.default(data, shape, weight, *rest)
-    return made, *(_as_precise(one, data, weight) for one in statistics)
+    return restrided(made, plain_strides(made.shape)), *(_as_precise(one, data, weight) for one in statistics)
 
 
 def group_norm(data: Tensor, weight: Tensor | None, *rest: Any) -> tuple[Tensor, ...]:
     """The same, and a result in the order of the data, which 2.14 brings into plain order on meta."""
     _, *statistics = aten.native_group_norm.default(data, weight, *rest)
-    return _ordered_as(data), *(_as_precise(one, data, weight) for one in statistics)
+    return _empty_as(data), *(_as_precise(one, data, weight) for one in statistics)
 
 
 def group_norm_backward(grad: Tensor, data: Tensor, *rest: Any) -> tuple[Tensor | None, ...]:
     """The gradient of the data in the precision and the order of the data."""
     made, *others = aten.native_group_norm_backward.default(grad, data, *rest)
-    return None if made is None else _ordered_as(data), *others
+    return None if made is None else _empty_as(data), *others
 
 
 def log_sigmoid(data: Tensor) -> tuple[Tensor, Tensor]:
     """A result in plain order, and what backward needs: on other devices nothing."""
     made = torch.empty(data.shape, dtype=data.dtype, device="meta")
-    return made, torch.empty_like(made)
+    return made, empty_like(made)
 
 
 def loss_in_place(func: Any) -> Callable[..., Tensor]:
@@ -59,7 +64,7 @@ def loss_in_place(func: Any) -> Callable[..., Tensor]:
     def loss(data: Tensor, target: Tensor, *rest: Any) -> Tensor:
         made: Tensor = func(data, target, *rest)
         if made.dim():  # nothing was added up
-            return made
+            return restrided(made, iterated_strides([data, target]))
         shape = torch.broadcast_shapes(data.shape, target.shape)
         return torch.empty(shape, dtype=made.dtype, device="meta").as_strided((), ())
 
@@ -71,19 +76,48 @@ def padded(func: Any) -> Callable[..., Tensor]:
 
     def pad(data: Tensor, *rest: Any) -> Tensor:
         made: Tensor = func(data, *rest)
-        return made.contiguous(memory_format=internals.memory_order(data))
+        return _empty(made.shape, made.dtype, internals.memory_order(data))
 
     return pad
 
 
+def attention(query: Tensor, *rest: Any, **options: Any) -> tuple[Tensor, ...]:
+    """A result in the memory order of the queries."""
+    made, *others = aten._scaled_dot_product_flash_attention_for_cpu.default(query, *rest, **options)
+    return restrided(made, kept_strides(query)), *others
+
+
+def in_memory_of_data(func: Any) -> Callable[..., Tensor]:
+    """Columns of an image, or an image of its columns, in memory for the larger of the two."""
+
+    def made(data: Tensor, *rest: Any) -> Tensor:
+        output: Tensor = func(data, *rest)
+        whole = torch.empty(max(data.numel(), output.numel()), dtype=output.dtype, device="meta")
+        return whole.as_strided(output.shape, plain_strides(output.shape))
+
+    return made
+
+
 def like_the_data(_grad: Tensor, data: Tensor, *_rest: Any) -> Tensor:
     """The gradient of the data in the order of the data."""
-    return _ordered_as(data)
+    return _empty_as(data)
 
 
-def _ordered_as(data: Tensor) -> Tensor:
-    order = torch.contiguous_format if data.is_contiguous() else internals.memory_order(data)
-    return torch.empty(data.shape, dtype=data.dtype, device="meta", memory_format=order)
+def _empty_as(data: Tensor) -> Tensor:
+    """A tensor like the data, its channels last if theirs seem to be."""
+    return _empty(data.shape, data.dtype, internals.memory_order(data))
+
+
+def _empty(shape: Any, dtype: torch.dtype, order: torch.memory_format) -> Tensor:
+    return torch.empty(shape, dtype=dtype, device="meta", memory_format=order)
+
+
+def _filled_order(data: Tensor) -> torch.memory_format:
+    """The order in which a tensor has neither gaps nor repetitions; plain if there is none."""
+    last = {4: torch.channels_last, 5: torch.channels_last_3d}.get(data.dim())
+    if last is None or data.is_contiguous() or not data.is_contiguous(memory_format=last):
+        return torch.contiguous_format
+    return last
 
 
 def _as_precise(statistics: Tensor, data: Tensor, weight: Tensor | None) -> Tensor:
@@ -91,14 +125,25 @@ def _as_precise(statistics: Tensor, data: Tensor, weight: Tensor | None) -> Tens
 
 
 PADS = (aten.reflection_pad2d, aten.reflection_pad3d, aten.replication_pad2d, aten.replication_pad3d)
+SHUFFLES = (aten.channel_shuffle, aten.pixel_shuffle, aten.pixel_unshuffle)
 PADS_BACKWARD = (
     aten.reflection_pad2d_backward,
     aten.reflection_pad3d_backward,
     aten.replication_pad2d_backward,
     aten.replication_pad3d_backward,
 )
+RESIZES = (
+    aten.upsample_nearest2d, aten._upsample_nearest_exact2d, aten.upsample_bilinear2d, aten.upsample_bicubic2d,
+    aten._upsample_bilinear2d_aa, aten._upsample_bicubic2d_aa, aten.upsample_nearest3d, aten._upsample_nearest_exact3d,
+    aten.upsample_trilinear3d,
+)  # fmt: skip
 LOSSES = (aten.mse_loss, aten.smooth_l1_loss, aten.binary_cross_entropy, aten.soft_margin_loss)
 CPU_KERNELS: dict[Any, Callable[..., Any]] = {
+    aten.convolution.default: convolution_on_cpu,
+    aten.convolution_backward.default: convolution_backward_on_cpu,
+    aten.col2im.default: in_memory_of_data(aten.col2im.default),
+    aten.im2col.default: in_memory_of_data(aten.im2col.default),
+    aten._scaled_dot_product_flash_attention_for_cpu.default: attention,
     aten.native_batch_norm.default: batch_norm,
     aten.native_batch_norm_backward.default: batch_norm_backward,
     aten.native_layer_norm.default: layer_norm,
@@ -106,8 +151,7 @@ CPU_KERNELS: dict[Any, Callable[..., Any]] = {
     aten.native_group_norm_backward.default: group_norm_backward,
     aten.log_sigmoid_forward.default: log_sigmoid,
     aten.mkldnn_rnn_layer.default: fused_layer,
-    aten.channel_shuffle.default: padded(aten.channel_shuffle.default),
     **{op.default: loss_in_place(op.default) for op in LOSSES},
-    **{op.default: padded(op.default) for op in PADS},
+    **{op.default: padded(op.default) for op in (*PADS, *SHUFFLES, *RESIZES)},
     **{op.default: like_the_data for op in PADS_BACKWARD},
 }

@@ -24,7 +24,8 @@ from . import known_values
 from .attention import attention_as_on
 from .autocast import Autocast
 from .cpu_kernels import CPU_KERNELS
-from .meta_kernels import KERNELS, by_single_precision, spread, whole_on_meta
+from .elementwise import pointwise
+from .meta_kernels import KERNELS, whole_on_meta
 from .model_line import model_line
 from .target_device import TargetDevice
 from .value_ops import AFTER, BALANCED, INSTEAD, ZERO
@@ -61,7 +62,7 @@ class MetaCounter(Counter):
         self._target = target
         device = torch.empty(0, device=target).device
         self._disguise = TargetDevice(device, lambda tensor: known_values.value_of(self._on_meta(tensor)))
-        self._kernels = KERNELS | CPU_KERNELS if target == "cpu" else KERNELS
+        self._kernels = {**KERNELS, **(CPU_KERNELS if target == "cpu" else {})}
         self._memo: dict[Any, Any] = {}
         self._joined: dict[int, tuple[weakref.ref[torch.UntypedStorage], Tensor]] = {}
         """The meta twin of a real storage by its address, as long as the real one lives: the twin takes memory too."""
@@ -194,16 +195,18 @@ class MetaCounter(Counter):
         except TypeError:
             return func(*args, **kwargs)
         if made is None:
-            kernel = self._kernels.get(func, func)
-            if internals.is_pointwise(func) and spread(flat(args)):
-                output = by_single_precision(kernel, args, kwargs)
-            else:
-                output = kernel(*args, **kwargs)
+            output = self._kernel(func)(*args, **kwargs)
             self._memo[key] = _described(
                 output, set(map(internals.storage_key, filter(internals.has_storage, flat((args, kwargs)))))
             )
             return output
-        return self._kernels.get(func, func)(*args, **kwargs) if made is ALIASES else _fresh(made)
+        return self._kernel(func)(*args, **kwargs) if made is ALIASES else _fresh(made)
+
+    def _kernel(self, func: Any) -> Call:
+        if func not in self._kernels and internals.is_pointwise(func):
+            self._kernels[func] = pointwise(func, casts=self._target == "cpu")
+        kernel: Call = self._kernels.get(func, func)
+        return kernel
 
 
 def _comparing_plainly(init: Call) -> Call:

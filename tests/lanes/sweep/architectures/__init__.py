@@ -1,9 +1,9 @@
 """The architectures of the sweep, by name."""
 
-from . import graphs, images, medical, others, sequence_models, vision_transformers
+from . import diffusion, graphs, images, medical, others, sequence_models, vision_transformers
 from .entry import Architecture, Example
 
-FILES = (vision_transformers, sequence_models, medical, graphs, images, others)
+FILES = (vision_transformers, sequence_models, medical, graphs, images, diffusion, others)
 ARCHITECTURES: dict[str, Architecture] = {}
 for _file in FILES:
     for _entry in _file.ENTRIES:

@@ -8,7 +8,8 @@ from typing import Any
 import torch
 from torch import nn
 
-Inputs = Callable[[], tuple[Any, ...]]
+Inputs = Callable[[int], tuple[Any, ...]]
+"""What a model is called with, by the batch size."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,7 @@ class Architecture:
 
     name: str
     library: str
-    build: Callable[[], Example]
+    build: Callable[[int], Example]
 
 
 def made(target: str, inputs: Inputs, /, *args: Any, called: str = "", **options: Any) -> Architecture:
@@ -34,41 +35,41 @@ def made(target: str, inputs: Inputs, /, *args: Any, called: str = "", **options
     module, _, maker = target.partition(":")
     library = module.partition(".")[0]
 
-    def build() -> Example:
-        return Example(getattr(import_module(module), maker)(*args, **options), inputs())
+    def build(batch: int) -> Example:
+        return Example(getattr(import_module(module), maker)(*args, **options), inputs(batch))
 
     return Architecture(f"{library}/{called or maker}", library, build)
 
 
-def built(library: str, name: str) -> Callable[[Callable[[], Any]], Architecture]:
-    """A function that makes model, arguments and maybe keyword arguments, as an entry."""
+def built(library: str, name: str) -> Callable[[Callable[[int], Any]], Architecture]:
+    """A function that makes model, arguments and maybe keyword arguments for a batch size, as an entry."""
 
-    def entry(make: Callable[[], Any]) -> Architecture:
-        return Architecture(f"{library}/{name}", library, lambda: Example(*make()))
+    def entry(make: Callable[[int], Any]) -> Architecture:
+        return Architecture(f"{library}/{name}", library, lambda batch: Example(*make(batch)))
 
     return entry
 
 
-def image(size: int, batch: int = 2, channels: int = 3) -> Inputs:
+def image(size: int, channels: int = 3) -> Inputs:
     """A batch of square images."""
-    return lambda: (torch.randn(batch, channels, size, size),)
+    return lambda batch: (torch.randn(batch, channels, size, size),)
 
 
-def volume(size: int, batch: int = 1, channels: int = 1) -> Inputs:
+def volume(size: int, channels: int = 1) -> Inputs:
     """A batch of cubes."""
-    return lambda: (torch.randn(batch, channels, size, size, size),)
+    return lambda batch: (torch.randn(batch, channels, size, size, size),)
 
 
-def video(frames: int, size: int, batch: int = 1) -> Inputs:
+def video(frames: int, size: int) -> Inputs:
     """A batch of short films."""
-    return lambda: (torch.randn(batch, 3, frames, size, size),)
+    return lambda batch: (torch.randn(batch, 3, frames, size, size),)
 
 
-def tokens(length: int, vocabulary: int = 64, batch: int = 2) -> Inputs:
+def tokens(length: int, vocabulary: int = 64) -> Inputs:
     """A batch of token numbers."""
-    return lambda: (torch.randint(0, vocabulary, (batch, length)),)
+    return lambda batch: (torch.randint(0, vocabulary, (batch, length)),)
 
 
-def sequence(length: int, width: int, batch: int = 2) -> Inputs:
+def sequence(length: int, width: int) -> Inputs:
     """A batch of vectors in a row."""
-    return lambda: (torch.randn(batch, length, width),)
+    return lambda batch: (torch.randn(batch, length, width),)

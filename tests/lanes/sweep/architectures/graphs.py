@@ -1,4 +1,4 @@
-"""torch_geometric: one graph of twenty nodes, many layers and models."""
+"""torch_geometric: graphs of twenty nodes, many layers and models."""
 
 import torch
 
@@ -7,56 +7,56 @@ from .entry import built, made
 NODES, EDGES, WIDTH = 20, 60, 8
 
 
-def _edges():
-    return torch.randint(0, NODES, (2, EDGES))
+def _edges(batch):
+    return torch.cat([NODES * graph + torch.randint(0, NODES, (2, EDGES)) for graph in range(batch)], 1)
 
 
-def graph():
-    """Node features and edges."""
-    return torch.randn(NODES, WIDTH), _edges()
+def graphs(batch):
+    """The nodes' features and the edges of graphs that do not touch."""
+    return torch.randn(batch * NODES, WIDTH), _edges(batch)
 
 
 def _model(name, **options):
-    return made(f"torch_geometric.nn.models:{name}", graph, **options)
+    return made(f"torch_geometric.nn.models:{name}", graphs, **options)
 
 
-def _layer(name, inputs=graph, **options):
+def _layer(name, inputs=graphs, **options):
     return made(f"torch_geometric.nn:{name}", inputs, **options)
 
 
 def _features_of_edges(width):
-    return lambda: (torch.randn(NODES, WIDTH), _edges(), torch.randn(EDGES, width))
+    return lambda batch: (*graphs(batch), torch.randn(batch * EDGES, width))
 
 
 @built("torch_geometric", "GINConv")
-def _gin():
+def _gin(batch):
     from torch import nn
     from torch_geometric.nn import GINConv
 
-    return GINConv(nn.Sequential(nn.Linear(WIDTH, 16), nn.ReLU(), nn.Linear(16, 8))), graph()
+    return GINConv(nn.Sequential(nn.Linear(WIDTH, 16), nn.ReLU(), nn.Linear(16, 8))), graphs(batch)
 
 
 @built("torch_geometric", "NNConv")
-def _nn_conv():
+def _nn_conv(batch):
     from torch import nn
     from torch_geometric.nn import NNConv
 
-    return NNConv(WIDTH, 4, nn.Linear(3, WIDTH * 4)), _features_of_edges(3)()
+    return NNConv(WIDTH, 4, nn.Linear(3, WIDTH * 4)), _features_of_edges(3)(batch)
 
 
 @built("torch_geometric", "EdgeConv")
-def _edge_conv():
+def _edge_conv(batch):
     from torch import nn
     from torch_geometric.nn import EdgeConv
 
-    return EdgeConv(nn.Sequential(nn.Linear(2 * WIDTH, 16), nn.ReLU(), nn.Linear(16, 8))), graph()
+    return EdgeConv(nn.Sequential(nn.Linear(2 * WIDTH, 16), nn.ReLU(), nn.Linear(16, 8))), graphs(batch)
 
 
 @built("torch_geometric", "GPSConv")
-def _gps():
+def _gps(batch):
     from torch_geometric.nn import GCNConv, GPSConv
 
-    return GPSConv(WIDTH, GCNConv(WIDTH, WIDTH), heads=2), graph()
+    return GPSConv(WIDTH, GCNConv(WIDTH, WIDTH), heads=2), graphs(batch)
 
 
 BASIC = {"in_channels": WIDTH, "hidden_channels": 16, "num_layers": 2, "out_channels": 4}
@@ -94,7 +94,7 @@ ENTRIES = [
     _layer("CGConv", _features_of_edges(3), channels=WIDTH, dim=3),
     _layer("GATConv", _features_of_edges(3), called="GATConv_edges", in_channels=WIDTH, out_channels=4, edge_dim=3),
     _layer("GMMConv", _features_of_edges(3), in_channels=WIDTH, out_channels=4, dim=3, kernel_size=2),
-    _layer("RGCNConv", lambda: (*graph(), torch.randint(0, 3, (EDGES,))), in_channels=WIDTH, out_channels=4,
+    _layer("RGCNConv", lambda batch: (*graphs(batch), torch.randint(0, 3, (batch * EDGES,))), in_channels=WIDTH, out_channels=4,
            num_relations=3),
     _gin, _nn_conv, _edge_conv, _gps,
 ]  # fmt: skip

@@ -12,27 +12,27 @@ def _segment(name, size=64, **options):
 
 
 def _clip(name, vision, text=None):
-    def make():
+    def make(batch):
         from open_clip.model import CLIP
 
         words = {"context_length": 16, "vocab_size": 64, "width": 32, "heads": 2, "layers": 1, **(text or {})}
         model = CLIP(embed_dim=16, vision_cfg={"image_size": 32, **vision}, text_cfg=words)
-        return model, (torch.randn(2, 3, 32, 32), torch.randint(0, 64, (2, 16)))
+        return model, (torch.randn(batch, 3, 32, 32), torch.randint(0, 64, (batch, 16)))
 
     return built("open_clip", name)(make)
 
 
 def _efficientnet(name):
-    def make():
+    def make(batch):
         from efficientnet_pytorch import EfficientNet
 
-        return EfficientNet.from_name(name, num_classes=10, image_size=64), (torch.randn(2, 3, 64, 64),)
+        return EfficientNet.from_name(name, num_classes=10, image_size=64), (torch.randn(batch, 3, 64, 64),)
 
     return built("efficientnet_pytorch", name)(make)
 
 
 def _pretrained(name, size=96):
-    return made(f"pretrainedmodels:{name}", image(size, batch=2), num_classes=1000, pretrained=None)
+    return made(f"pretrainedmodels:{name}", image(size), num_classes=1000, pretrained=None)
 
 
 ENTRIES = [
@@ -66,7 +66,7 @@ ENTRIES = [
     made("kornia.models.vit:VisionTransformer", image(32), image_size=32, patch_size=8, embed_dim=32, depth=2, num_heads=2),
     made("kornia.models.tiny_vit:TinyViT", image(64), img_size=64, num_classes=10, embed_dims=[16, 16, 32, 32],
          depths=[1, 1, 1, 1], num_heads=[1, 1, 2, 2], window_sizes=[4, 4, 4, 4]),
-    made("kornia.models.dexined:DexiNed", image(64, batch=1), pretrained=False),
+    made("kornia.models.dexined:DexiNed", image(64), pretrained=False),
     _pretrained("xception"),
     _pretrained("nasnetamobile", 224),
     _pretrained("bninception", 224),

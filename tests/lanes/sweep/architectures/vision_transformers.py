@@ -17,29 +17,29 @@ def _vit(file, maker="ViT", inputs=None, **options):
 
 
 @built("vit_pytorch", "efficient_with_nystrom")
-def _efficient():
+def _efficient(batch):
     from nystrom_attention import Nystromformer
     from vit_pytorch.efficient import ViT
 
     inner = Nystromformer(dim=32, depth=2, heads=2, dim_head=16, num_landmarks=4)
     model = ViT(dim=32, image_size=32, patch_size=8, num_classes=10, transformer=inner)
-    return model, (torch.randn(2, 3, 32, 32),)
+    return model, (torch.randn(batch, 3, 32, 32),)
 
 
 @built("vit_pytorch", "distill")
-def _distill():
+def _distill(batch):
     from vit_pytorch.distill import DistillableViT, DistillWrapper
 
     teacher = nn.Sequential(nn.Conv2d(3, 8, 3, 2), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 10))
     model = DistillWrapper(student=DistillableViT(**VIT), teacher=teacher, temperature=3, alpha=0.5)
-    return model, (torch.randn(2, 3, 32, 32), torch.randint(0, 10, (2,)))
+    return model, (torch.randn(batch, 3, 32, 32), torch.randint(0, 10, (batch,)))
 
 
 @built("vit_pytorch", "learnable_memory_adapter")
-def _adapter():
+def _adapter(batch):
     from vit_pytorch.learnable_memory_vit import Adapter, ViT
 
-    return Adapter(vit=ViT(**VIT), num_classes=2, num_memories_per_layer=3), (torch.randn(2, 3, 32, 32),)
+    return Adapter(vit=ViT(**VIT), num_classes=2, num_memories_per_layer=3), (torch.randn(batch, 3, 32, 32),)
 
 
 ENTRIES = [
@@ -72,7 +72,7 @@ ENTRIES = [
         "vit_pytorch.vivit:ViViT", video(4, 32), called="vivit", image_size=32, image_patch_size=8, frames=4,
         frame_patch_size=2, num_classes=10, dim=32, spatial_depth=1, temporal_depth=1, heads=2, mlp_dim=64,
     ),
-    made("vit_pytorch.vit_1d:ViT", lambda: (torch.randn(2, 3, 64),), called="vit_1d", seq_len=64, patch_size=8,
+    made("vit_pytorch.vit_1d:ViT", lambda batch: (torch.randn(batch, 3, 64),), called="vit_1d", seq_len=64, patch_size=8,
          num_classes=10, dim=32, depth=2, heads=2, mlp_dim=64),
     made("vit_pytorch.cct:CCT", image(32), img_size=32, embedding_dim=32, n_conv_layers=2, kernel_size=3, stride=2,
          padding=1, num_layers=2, num_heads=2, mlp_ratio=2.0, num_classes=10),
@@ -108,7 +108,7 @@ ENTRIES = [
          heads=2, mlp_dim=64),
     made("vit_pytorch.look_vit:LookViT", image(32), image_size=32, num_classes=10, dim=32, depth=1, patch_size=8,
          heads=2, highres_patch_size=4, cross_attn_heads=2),
-    made("vit_pytorch.na_vit:NaViT", lambda: ([[torch.randn(3, 32, 16), torch.randn(3, 16, 32)], [torch.randn(3, 32, 32)]],),
+    made("vit_pytorch.na_vit:NaViT", lambda batch: ([[torch.randn(3, 32, 16), torch.randn(3, 16, 32)], [torch.randn(3, 32, 32)]][:batch],),
          **VIT),
     _efficient, _distill, _adapter,
 ]  # fmt: skip

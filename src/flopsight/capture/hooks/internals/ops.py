@@ -10,6 +10,7 @@ import torch
 from torch.utils._pytree import tree_map
 
 from ..release import TORCH
+from .modes import without_modes
 
 Value = TypeVar("Value")
 NormBase = torch.nn.modules.batchnorm._NormBase
@@ -32,6 +33,26 @@ def unregister(library: torch.library.Library) -> Callable[[], None]:
 def uses_onednn() -> bool:
     """Whether the CPU's convolutions and recurrent layers go to oneDNN."""
     return torch.backends.mkldnn.is_available() and bool(torch._C._get_mkldnn_enabled())
+
+
+_convolution_backend: Callable[..., Any] = torch._C._select_conv_backend
+_CONVOLUTION_BACKENDS: Any = torch._C._ConvBackend  # type: ignore[attr-defined]
+
+
+def onednn_convolves(data: torch.Tensor, weight: torch.Tensor, settings: Sequence[Any]) -> bool:
+    """Whether the CPU's convolution of these goes to oneDNN; `settings` are the arguments from the stride on."""
+    stride, padding, dilation, transposed, output_padding, groups = settings
+    if data.dim() == 3:  # an image of height 1
+        data, weight = data.unsqueeze(2), weight.unsqueeze(2)
+        stride, dilation = ([1, *one] for one in (stride, dilation))
+        padding, output_padding = ([0, *one] for one in (padding, output_padding))
+    with without_modes():
+        shapes = [torch.empty((), dtype=one.dtype).expand(one.shape) for one in (data, weight)]
+        backend = _convolution_backend(
+            *shapes, None, stride, padding, dilation, transposed, output_padding, groups, None
+        )
+    onednn = int(_CONVOLUTION_BACKENDS.Mkldnn)
+    return int(backend) in (onednn, onednn + 1)  # the second, for transposed ones, has no name
 
 
 def onednn_has_halves(dtype: torch.dtype) -> bool:
