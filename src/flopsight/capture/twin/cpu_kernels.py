@@ -98,6 +98,25 @@ def in_memory_of_data(func: Any) -> Callable[..., Tensor]:
     return made
 
 
+def embedding_bag(func: Any) -> Callable[..., tuple[Tensor, ...]]:
+    """Sums of rows; what backward needs of them is less after a plain sum, and lies in memory that was made for more."""
+
+    def made(
+        weight: Tensor, indices: Tensor, offsets: Tensor, scaled: bool = False, mode: int = 0, sparse: bool = False,
+        factors: Tensor | None = None, last: bool = False, padding: int = -1,
+    ) -> tuple[Tensor, ...]:  # fmt: skip
+        output, bags, _, largest = func(weight, indices, offsets, scaled, mode, sparse, factors, last, padding)
+        fast = mode == 0 and padding < 0 and weight.stride(1) == 1 and weight.dtype in FAST_BAGS
+        if factors is not None:
+            fast = fast and factors.stride(0) == 1
+        count = offsets.numel() if mode == 0 and func is aten._embedding_bag_forward_only.default else output.shape[0]
+        bags = bags.new_empty(0 if fast else indices.numel() + 1)[: indices.numel()]
+        sizes = offsets.new_empty(offsets.numel())[:count]
+        return output, bags, sizes, largest if mode == 2 else offsets.new_empty(count)
+
+    return made
+
+
 def like_the_data(_grad: Tensor, data: Tensor, *_rest: Any) -> Tensor:
     """The gradient of the data in the order of the data."""
     return _empty_as(data)
@@ -124,6 +143,7 @@ def _as_precise(statistics: Tensor, data: Tensor, weight: Tensor | None) -> Tens
     return statistics.to(data.dtype if weight is None else weight.dtype)
 
 
+FAST_BAGS = {torch.float32, torch.float16, torch.bfloat16}
 PADS = (aten.reflection_pad2d, aten.reflection_pad3d, aten.replication_pad2d, aten.replication_pad3d)
 SHUFFLES = (aten.channel_shuffle, aten.pixel_shuffle, aten.pixel_unshuffle)
 PADS_BACKWARD = (
@@ -144,6 +164,8 @@ CPU_KERNELS: dict[Any, Callable[..., Any]] = {
     aten.col2im.default: in_memory_of_data(aten.col2im.default),
     aten.im2col.default: in_memory_of_data(aten.im2col.default),
     aten._scaled_dot_product_flash_attention_for_cpu.default: attention,
+    aten._embedding_bag.default: embedding_bag(aten._embedding_bag.default),
+    aten._embedding_bag_forward_only.default: embedding_bag(aten._embedding_bag_forward_only.default),
     aten.native_batch_norm.default: batch_norm,
     aten.native_batch_norm_backward.default: batch_norm_backward,
     aten.native_layer_norm.default: layer_norm,

@@ -61,7 +61,7 @@ def plain(func: Any) -> Callable[..., Tensor]:
 
 def pointwise(func: Any, *, casts: bool) -> Callable[..., Any]:
     """An op whose result torch's iterator allocates; `casts` if it copies operands of another precision, as the CPU does."""
-    numbers = func._overloadname in NUMBERS_ARE_OPERANDS and func not in NUMBERS_ARE_SETTINGS
+    numbers = str(func).rpartition(".")[2] in NUMBERS_ARE_OPERANDS and func not in NUMBERS_ARE_SETTINGS
 
     def made(*args: Any, **kwargs: Any) -> Any:
         output = func(*args, **kwargs)
@@ -121,7 +121,7 @@ def is_infinite(data: Tensor) -> Tensor:
 def native_dropout_backward(grad: Tensor, mask: Tensor, scale: float) -> Tensor:
     """A product with the mask, and one with a number."""
     output: Tensor = aten.native_dropout_backward.default(grad, mask, scale)
-    return restrided(output, _with_a_number(iterated_strides([grad, mask]), output.shape))
+    return restrided(output, _with_a_number(iterated_strides(_cast([grad, mask], output.dtype)), output.shape))
 
 
 def _with_a_number(strides: Strides, shape: Sequence[int]) -> Strides:
