@@ -22,7 +22,11 @@ class Quiet(FakeClock):
 
 @pytest.fixture(name="clock")
 def _clock():
-    return Quiet()
+    """The clock of a CPU with two threads, however many this machine or this worker has."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield Quiet()
+    torch.set_num_threads(threads)
 
 
 def calls_of(clock, seconds):
