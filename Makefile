@@ -16,12 +16,13 @@ PIP_INSTALL := -m pip install --quiet --disable-pip-version-check -c constraints
 demo: $(READY)  ## profile an embedded model and show it
 	$(BIN)/flopsight demo
 
-test: $(READY)  ## every test that needs torch alone, with a worker a core
-	$(PYTEST)
+test: $(READY)  ## every test that needs torch alone, with a worker a core; what measures a GPU has it for itself
+	$(PYTEST) --ignore tests/gpu
+	$(BIN)/python -m pytest tests/gpu
 
 test-random: WORKERS = 4
 test-random: $(READY)  ## the same in random order; SEED=... repeats one
-	$(PYTEST) --shuffle $(SEED)
+	$(PYTEST) --ignore tests/gpu --shuffle $(SEED)
 
 test-old-cpu: $(READY)  ## the tests that depend on the CPU, as on one without AVX-512
 	ONEDNN_MAX_CPU_ISA=AVX2 ATEN_CPU_CAPABILITY=avx2 $(PYTEST) tests/capture tests/training tests/agreement

@@ -23,4 +23,9 @@ export PATH="$installed/bin:$PATH" PYTHONPATH="$PWD/src:$carried:$installed" PYT
 missing=$("$python" -c 'import importlib.util as u; print(*[n for n in ("torch", "numpy", "pytest", "hypothesis", "rich") if not u.find_spec(n)])')
 test -z "$missing" || { echo "$python lacks: $missing" >&2; exit 2; }
 "$python" -c 'import platform, torch; n = torch.cuda.device_count(); print("Python", platform.python_version(), "torch", torch.__version__, *[torch.cuda.get_device_name(i) for i in range(n)] or ["no GPU"])'
-"$python" -m pytest -n "${WORKERS:-auto}" --dist loadfile -r fEs "$@"
+workers="-n ${WORKERS:-auto} --dist loadfile"
+test $# -eq 0 || { "$python" -m pytest $workers -r fEs "$@"; exit; }
+failed=0
+"$python" -m pytest $workers -r fEs --ignore tests/gpu || failed=$?
+"$python" -m pytest -r fEs tests/gpu || failed=$?  # alone: what measures a device has it for itself
+exit $failed

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.skipif(
 
 
 def test_scripts_that_tests_start_see_no_gpu(tmp_path):
-    assert start([sys.executable, "-c", "import torch; print(torch.cuda.is_available())"], tmp_path).out == "False\n"
+    assert start(["-c", "import torch; print(torch.cuda.is_available())"], tmp_path).out == "False\n"
 
 
 def test_a_script_on_the_cpu_runs_and_counts_the_same_with_the_gpu_in_sight(tmp_path):

@@ -66,9 +66,11 @@ def test_ci_runs_style_tests_and_lanes():
 
 
 def test_the_tests_run_with_a_worker_a_core_and_a_file_stays_with_one_worker():
-    (command,) = [line for line in would_run("test").splitlines() if "-m pytest" in line]
+    command, alone = [line for line in would_run("test").splitlines() if "-m pytest" in line]
 
     assert "-n auto --maxprocesses 8 --dist loadfile" in command
+    assert command.endswith("--ignore tests/gpu")
+    assert alone.endswith("-m pytest tests/gpu"), "what measures a device has it for itself"
     assert " -n 1 " in would_run("test", "WORKERS=1")
 
 

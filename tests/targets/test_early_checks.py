@@ -56,7 +56,7 @@ def ask(tmp_path):
         (("profile", "net.py:model", "-i", "8x"), "flopsight: '8x' is not an input."),
         (("profile", "net.py:model", "--dtype", "bf61"), "flopsight: There is no dtype 'bf61'. Did you mean 'bf16'?"),
         (("profile", "net.py:model", "-f", "tabel"), "tabel"),
-        (("profile", "net.py:model", "--metta"), "flopsight: No such option: --metta"),
+        (("profile", "net.py:model", "--metta"), "flopsight: No such option"),
         (("profile", "net.py:Net:width=8", "-i", "1,3,32,32"), "x joins its sizes, -i 1x3x32x32."),
         (
             ("profile", "net.py:Net:width=8", "-i", "(1, 3)"),
