@@ -12,6 +12,8 @@ it multiplies sparse matrices, which meta cannot hold; it returns as many key po
 ONE_VALUE = {
     "kornia/HardNet", "kornia/HyNet", "kornia/SOSNet", "monai/DenseNet121_3d", "monai/EfficientNetBN",
     "monai/FlexibleUNet", "monai/SEResNet50", "monai/resnet18_3d", "pytorch_tabnet/TabNet",
-    "rtdl_revisiting_models/ResNet", "vit_pytorch/CvT",
+    "rtdl_revisiting_models/ResNet", "open_clip/resnet",
+    "segmentation_models_pytorch/DeepLabV3", "segmentation_models_pytorch/DeepLabV3Plus",
+    "segmentation_models_pytorch/PAN", "segmentation_models_pytorch/UPerNet", "vit_pytorch/CvT",
 }  # fmt: skip
 """At batch 1 a batch norm would train on one value a channel, which torch refuses; there they are compared in inference."""
