@@ -179,7 +179,7 @@ def _count(run: Run, options: Options, meta: bool) -> Profile:
     if run.without_data:
         return _count_fake(run, options)
     if run.device.type == "meta":
-        return _count_here(_all_on_meta(run), replace(options, target="meta"))
+        return _count_here(_all_on_meta(run), replace(options, target=options.target or "meta"))
     if run.train and is_engine(run.model):
         return _count_engine(run, options)
     if not meta:
@@ -255,7 +255,7 @@ def _count_here(run: Run, options: Options) -> Profile:
             if run.device.type == "cpu" and divides_attention():
                 raise InputError(NO_CONTEXT_PARALLEL) from problem
             raise
-        result = with_whole(recording.profile, run, _count_unsharded)
+        result = with_whole(recording.profile, run, _count_unsharded) if options.whole else recording.profile
         if run.train and copied and not run.copied:
             result = replace(result, caveats=(*result.caveats, PutBack(copied, run.optimizer is not None)))
         if given and not run.copied:

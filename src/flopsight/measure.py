@@ -16,7 +16,7 @@ from .analysis.comm_times import with_comm_times
 from .analysis.op_times import with_op_times
 from .analysis.times import with_times
 from .capture.model.copies import copy_of
-from .capture.model.run import Run, make_run
+from .capture.model.run import Run
 from .capture.model.tensors import stored_bytes
 from .capture.time.kineto import NoDeviceTrace
 from .capture.time.latency import measure_latency, traced_host_ops
@@ -25,6 +25,8 @@ from .capture.time.timeline import trace_timeline
 from .caveats import Note
 from .counting import Recording, attach, count_run, kept, own_work
 from .distributed.topology import is_engine
+from .engine.dry_count import count_dry
+from .engine.named_models import run_of
 from .errors import CheckFailed, InputError, whole_number
 from .hardware.free_memory import free_memory
 from .progress import COUNTING, phases
@@ -38,28 +40,35 @@ SMALL_COPY = 64 << 20
 
 
 def count(
-    model: nn.Module,
+    model: nn.Module | str,
     args: Any = (),
     kwargs: Mapping[str, Any] | None = None,
     *,
     input_shape: Sequence[int] | None = None,
     train: bool = False,
     loss: Loss | None = None,
-    optimizer: torch.optim.Optimizer | None = None,
+    optimizer: torch.optim.Optimizer | str | None = None,
     on: str = "real",
+    mesh: Mapping[str, int] | None = None,
+    rank: int = 0,
     strict: bool = False,
 ) -> Profile:
     """Count one run of a model exactly, without timing it: parameters, MACs, FLOPs, bytes, module by module.
 
     `model` is called with `args` and `kwargs`; a single tensor is a tuple of one. `input_shape` makes one random tensor of that
-    shape instead of `args`, in the model's dtype and on its device.
+    shape instead of `args`, in the model's dtype and on its device. A string is a target as on the command line, such as
+    "hf:llama-3.1-8b" or "net.py:Net": it is built, in inference it runs without gradients, and `input_shape` means what
+    `-i` means.
 
     `train` runs a training step: forward, loss, backward, and the step of `optimizer` where one is given. `loss` is a function
     of the model's output; without one it is `output.loss`, else a scalar output, else the sum of the floating outputs.
     Whatever the step changes is put back.
 
     `on` is where it runs: "real" is the model itself, "copy" a copy of it, "meta" a twin without data, which needs no memory
-    and runs no kernel. `strict` raises CheckFailed where an op has no formula.
+    and runs no kernel. `strict` raises CheckFailed if an op has no formula.
+
+    `mesh` counts one `rank` of a job on many devices in this process, without data: {"fsdp": 128, "tp": 8}. Inputs are
+    those of one rank. The profile has `dry_run` set; `p.whole` is the model without the mesh.
 
     >>> import torch, flopsight
     >>> flopsight.count(torch.nn.Linear(8, 2), args=(torch.ones(4, 8),)).macs
@@ -67,23 +76,27 @@ def count(
     """
     if on not in ("real", "copy", "meta"):
         raise InputError(f"on must be 'real', 'copy' or 'meta', not {on!r}.")
-    run = make_run(model, args, kwargs, input_shape, train=train, loss=loss, optimizer=optimizer)
-    _warn_of_copies(run, on)
-    with run_on(run, on) as run:
-        # On meta, memory costs nothing to follow; on real tensors only a training step is worth the time it takes.
-        result = count_run(run, Options(memory=train or on == "meta"), meta=on == "meta")
+    meta = on == "meta" or mesh is not None
+    with run_of(model, args, kwargs, input_shape, train=train, loss=loss, optimizer=optimizer, meta=meta) as run:
+        if mesh is not None:
+            result = count_dry(run, mesh, rank)
+        else:
+            _warn_of_copies(run, on)
+            with run_on(run, on) as chosen:
+                # On meta, memory costs nothing to follow; on real tensors only a training step is worth the time it takes.
+                result = count_run(chosen, Options(memory=train or meta), meta=meta)
     return checked(result) if strict else result
 
 
 def profile(
-    model: nn.Module,
+    model: nn.Module | str,
     args: Any = (),
     kwargs: Mapping[str, Any] | None = None,
     *,
     input_shape: Sequence[int] | None = None,
     train: bool = False,
     loss: Loss | None = None,
-    optimizer: torch.optim.Optimizer | None = None,
+    optimizer: torch.optim.Optimizer | str | None = None,
     batch_size: int | None = None,
     warmup: int = 3,
     repeats: int = 10,
@@ -98,7 +111,7 @@ def profile(
     """Count a model and time it: what it costs, where, and how long it takes without us.
 
     `model` is called with `args` and `kwargs`; a single tensor is a tuple of one. `input_shape` makes one random tensor of that
-    shape instead of `args`, in the model's dtype and on its device.
+    shape instead of `args`, in the model's dtype and on its device. A string is a target as on the command line, as in `count`.
 
     `train` runs a training step: forward, loss, backward, and the step of `optimizer` where one is given. `loss` is a function
     of the model's output; without one it is `output.loss`, else a scalar output, else the sum of the floating outputs.
@@ -122,20 +135,20 @@ def profile(
         raise InputError(
             f"on must be 'real' or 'copy', not {on!r}. Without kernels there is no time: flopsight.count(..., on='meta')."
         )
-    run = make_run(model, args, kwargs, input_shape, train=train, loss=loss, optimizer=optimizer)
-    _warn_of_copies(run, on)
-    with run_on(run, on) as run, phases(progress) as say:
-        result = profile_run(
-            run,
-            warmup=warmup,
-            repeats=repeats,
-            latency=latency,
-            memory=memory,
-            time_budget=time_budget,
-            progress=say,
-        )
-        if timeline:
-            result = _with_timeline(result, run)
+    with run_of(model, args, kwargs, input_shape, train=train, loss=loss, optimizer=optimizer) as run:
+        _warn_of_copies(run, on)
+        with run_on(run, on) as chosen, phases(progress) as say:
+            result = profile_run(
+                chosen,
+                warmup=warmup,
+                repeats=repeats,
+                latency=latency,
+                memory=memory,
+                time_budget=time_budget,
+                progress=say,
+            )
+            if timeline:
+                result = _with_timeline(result, chosen)
     if batch_size is not None:
         result = replace(result, batch_size=batch_size)
     return checked(result) if strict else result

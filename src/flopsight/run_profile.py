@@ -40,6 +40,8 @@ class Options:
     """The device that a run on meta stands for; None where the run is real."""
     in_loop: bool = False
     """Whether what runs is a step of a loop, after another step."""
+    whole: bool = True
+    """Whether the model without its parallel wrappers is counted too."""
     optimizers: Sequence[torch.optim.Optimizer] = ()
     """Those that step in the loop, beside the run's own; the list may grow while the loop runs."""
 

@@ -97,6 +97,8 @@ class Profile:
     """The model rebuilt without its parallel wrappers and counted; None where this rank holds all that it knows of."""
     part: str = ""
     """Why this rank cannot know the whole model; empty where it can."""
+    dry_run: bool = False
+    """Whether a mesh was tried in one process, without the other ranks."""
 
     def __post_init__(self) -> None:
         """Fix the tables, and have nodes that know the conditions of this profile."""

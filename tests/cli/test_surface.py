@@ -7,7 +7,7 @@ from flopsight.cli.app import app
 SURFACE = {
     "demo": ["--output", "--no-measure"],
     "profile": [
-        "TARGET", "--input", "--train", "--optimizer", "--device", "--dtype", "--meta", "--generate", "--cache", "--strict", "--repeats", "--warmup", "--time-budget",
+        "TARGET", "--input", "--train", "--optimizer", "--device", "--dtype", "--meta", "--mesh", "--rank", "--generate", "--cache", "--strict", "--repeats", "--warmup", "--time-budget",
         "--output", "--format", "--depth", "--top", "--full", "--width", "--sort", "--on", "--progress", "--no-measure",
     ],
     "sweep": ["TARGET", "AXIS=VALUES...", "--input", "--train", "--meta", "--device", "--repeats", "--output", "--progress"],

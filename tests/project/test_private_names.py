@@ -15,6 +15,14 @@ OF_MODULES = {"_parameters", "_buffers", "_modules"}
 """What a module registers, as subclasses of nn.Module may read it."""
 ELSEWHERE = {
     "capture/hooks/parallel.py": {"_resolve_process_group", "_get_ddp_logging_data"},
+    "distributed/cutting.py": {"_get_fsdp_state", "_lazy_init"},
+    "distributed/dryrun.py": {
+        "torch.testing._internal.distributed.fake_pg.FakeStore",
+        "_C",
+        "_distributed_c10d",
+        "_create_work_from_future",
+        "_clear_sharding_prop_cache",
+    },
     "distributed/gather.py": {"_get_default_store"},
     "distributed/shards.py": {"_param_infos"},
     "distributed/topology.py": {"_get_fsdp_state"},

@@ -26,6 +26,11 @@ Device = Annotated[
 ]
 Train = Annotated[bool, typer.Option("--train", help="A training step: forward, loss and backward, in training mode.")]
 Meta = Annotated[bool, typer.Option("--meta", help="Count without memory or kernels: the model is built on meta.")]
+Mesh = Annotated[
+    str | None,
+    typer.Option("--mesh", metavar="AXES", help="Count one rank of a job in this process, on meta: fsdp=128,tp=8."),
+]
+Rank = Annotated[int, typer.Option("--rank", help="Which rank of --mesh.", min=0)]
 ProfileFiles = Annotated[
     list[Path],
     typer.Argument(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
+from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
@@ -13,9 +14,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..caveats import Note
+from ..distributed.mesh_axes import check_dry, parse_mesh
 from ..errors import InputError
 from ..progress import COUNTING, Progress
-from ..targets.early_checks import check_device_name, check_inputs_of_class, check_optimizer_name, unknown_optimizer
+from ..targets.early_checks import check_device_name, check_inputs_of_class, check_optimizer_name
 from ..targets.inputs import described, parse_inputs, parse_model_dtype
 from ..targets.loading import Target, find_target, load_target
 from ..targets.users import users_code
@@ -47,6 +49,8 @@ def profile(
     device: options.Device = None,
     dtype: Annotated[str | None, typer.Option("--dtype", help="What to run in: float32, bfloat16, float16.")] = None,
     meta: options.Meta = False,
+    mesh: options.Mesh = None,
+    rank: options.Rank = 0,
     generate: Annotated[
         int | None,
         typer.Option(
@@ -84,6 +88,12 @@ def profile(
         check_optimizer_name(optimizer)
     if device:
         check_device_name(device)
+    ranks = parse_mesh(mesh) if mesh else None
+    if ranks is not None:
+        check_dry(ranks, rank)
+        meta = True
+    if ranks is not None and generate:
+        raise InputError("--mesh counts a forward or a training step; leave out --generate or --mesh.")
     if meta and device:
         raise InputError("--meta runs on no device; leave out --device or --meta.")
     if meta and view.timeline:
@@ -117,6 +127,9 @@ def profile(
                 train=train,
                 optimizer=optimizer,
                 meta=meta,
+                mesh=ranks,
+                rank=rank,
+                kernels="cpu" if on is None else "meta",
                 repeats=repeats,
                 warmup=warmup,
                 timeline=view.timeline,
@@ -154,17 +167,27 @@ def remark_on_inputs(loaded: Target) -> None:
 
 
 def profile_target(
-    target: Target, *, train: bool = False, optimizer: str | None = None, meta: bool = False, **timing: Any
+    target: Target,
+    *,
+    train: bool = False,
+    optimizer: str | None = None,
+    meta: bool = False,
+    mesh: Mapping[str, int] | None = None,
+    rank: int = 0,
+    kernels: str = "cpu",
+    **timing: Any,
 ) -> Profile:
-    """The profile of a loaded target: an inference run, or a training step."""
+    """The profile of a loaded target: an inference run, or a training step; of one rank if there is a mesh."""
     import torch
 
-    from ..capture.model.run import default_loss, own_loss
+    from ..capture.model.run import default_loss, make_run, own_loss
+    from ..engine.dry_count import count_dry
+    from ..engine.named_models import named_optimizer
     from ..measure import count
     from ..measure import profile as measure
 
     model = target.model.train(train)
-    step = _optimizer(optimizer, model) if optimizer else None
+    step = named_optimizer(optimizer, model) if optimizer else None
     summed: set[bool] = set()
 
     def loss(output: Any) -> torch.Tensor:
@@ -173,25 +196,10 @@ def profile_target(
 
     with users_code(target.text, described(target.args, target.kwargs)), nullcontext() if train else torch.no_grad():
         how: dict[str, Any] = {"train": train, "optimizer": step, "loss": loss if train else None}
-        if meta:
+        if mesh is not None:
+            result = count_dry(make_run(model, target.args, target.kwargs, **how), mesh, rank, kernels=kernels)
+        elif meta:
             result = count(model, target.args, target.kwargs, on="meta", **how)
         else:
             result = measure(model, target.args, target.kwargs, **how, **timing)
     return replace(result, caveats=(*result.caveats, SUMMED)) if True in summed else result
-
-
-def _optimizer(name: str, model: Any) -> Any:
-    import torch
-
-    kinds = {
-        kind.__name__.lower(): kind
-        for kind in vars(torch.optim).values()
-        if isinstance(kind, type) and kind is not torch.optim.Optimizer
-    }
-    kind: Any = kinds.get(name.lower())
-    if kind is None:
-        raise unknown_optimizer(name)
-    try:
-        return kind(model.parameters(), lr=1e-3)
-    except (TypeError, ValueError) as problem:
-        raise InputError(f"torch.optim.{kind.__name__} cannot be made for this model: {problem}") from None

@@ -30,6 +30,7 @@ def about(profile: Profile, on: str | None = None) -> str:
         f"{profile.tokens} tokens" if profile.tokens else "",
         f"step {profile.step}" if profile.step is not None else "",
         f"rank {profile.world.rank} of {profile.world.size}" if profile.world.size > 1 else "",
+        "dry run" if profile.dry_run else "",
         f"torch {env.torch}" if env.torch else "",
     ]
     return ", ".join(part for part in parts if part)

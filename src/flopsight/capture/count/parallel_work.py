@@ -58,6 +58,7 @@ class ParallelWork:
         for home, name, phase in parallel.engine_phases():
             entered.enter_context(wrapped(home, name, partial(self._in_phase, phase)))
         entered.enter_context(wrapped(parallel.work_kind(), "get_future", self._done_at_once))
+        entered.enter_context(wrapped(parallel.work_kind(), "wait", _unseen))
         stage = parallel.stage_kind()
         if stage is not None:
             entered.enter_context(wrapped(stage, parallel.STAGE_RUNS, self._in_stage))
@@ -207,3 +208,13 @@ def _between_nodes() -> bool:
     """Whether autograd hands a gradient over, or has run its last node: that is when buckets are sent."""
     node = internals.current_node()
     return node is None or internals.node_sequence(node) >= internals.NO_SEQUENCE
+
+
+def _unseen(plain: Call) -> Call:
+    """What a backend does to end a collective is part of it: gloo copies the result of a reduce-scatter, NCCL does not."""
+
+    def wait(work: Any, *args: Any, **kwargs: Any) -> Any:
+        with internals.without_modes():
+            return plain(work, *args, **kwargs)
+
+    return wait

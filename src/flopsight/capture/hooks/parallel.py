@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -180,3 +180,18 @@ def divides_attention() -> bool:
 
 def _module(name: str) -> Any:
     return sys.modules.get(name)
+
+
+def shards_of_gathered(roots: Iterable[nn.Module]) -> dict[int, torch.Tensor]:
+    """This rank's shards by the id of the whole weight that FSDP2 has put in their place: a root stays gathered."""
+    found: dict[int, torch.Tensor] = {}
+    if _module("torch.distributed.fsdp._fully_shard._fsdp_param_group") is None:
+        return found
+    for module in (module for root in roots for module in root.modules()):
+        state = getattr(module, "_get_fsdp_state", lambda: None)()
+        group = getattr(state, "_fsdp_param_group", None)
+        for parameter in getattr(group, "fsdp_params", ()):
+            whole = getattr(parameter, "_unsharded_param", None)
+            if whole is not None:
+                found[id(whole)] = parameter.sharded_param
+    return found

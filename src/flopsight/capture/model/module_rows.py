@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from ...records import ModuleRow, Parameter, Shape
-from ..hooks import internals
+from ..hooks import internals, parallel
 from . import deepspeed_zero
 from .sites import Sites, paths
 from .tensors import held_bytes
@@ -26,6 +26,7 @@ def module_rows(
     `experts` are paths of modules that other ranks have others of, `unread` the ids of parameters that no op has read.
     """
     keys: dict[int, int] = {}
+    shards = parallel.shards_of_gathered(sites.roots.values())
     rows = [] if "" in sites.roots else [ModuleRow("", "", "recording")]
     for prefix, root in sites.roots.items():
         for path, module in paths(root, prefix):
@@ -35,7 +36,9 @@ def module_rows(
                     name=path.rpartition(".")[2],
                     kind=type(module).__name__,
                     extra_repr=_extra_repr(module),
-                    parameters=tuple(_parameters(module, keys, state_bytes or {}, unread, _is_below(path, experts))),
+                    parameters=tuple(
+                        _parameters(module, shards, keys, state_bytes or {}, unread, _is_below(path, experts))
+                    ),
                     shapes=tuple(_shape(tensor) for _, tensor in _held(module)),
                 )
             )
@@ -66,9 +69,15 @@ def _is_below(path: str, others: Collection[str]) -> bool:
 
 
 def _parameters(
-    module: nn.Module, keys: dict[int, int], state_bytes: Mapping[int, int], unread: Collection[int], expert: bool
+    module: nn.Module,
+    shards: Mapping[int, torch.Tensor],
+    keys: dict[int, int],
+    state_bytes: Mapping[int, int],
+    unread: Collection[int],
+    expert: bool,
 ) -> Iterable[Parameter]:
-    for name, tensor in _held(module):
+    for name, registered in _held(module):
+        tensor = shards.get(id(registered), registered)
         here, whole = _elements(tensor)
         held = held_bytes(tensor) if internals.is_wrapper_subclass(tensor) else here * tensor.element_size()
         yield Parameter(
@@ -81,7 +90,7 @@ def _parameters(
             state_bytes=state_bytes.get(id(tensor), 0),
             held_bytes=held if held != here * tensor.element_size() else None,
             expert=expert,
-            unread=id(tensor) in unread,
+            unread=id(registered) in unread,
         )
 
 

@@ -1,0 +1,108 @@
+"""A model divided over a device mesh, as a training script divides it: tensor parallel, then FSDP2 or DDP."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from torch import nn
+
+from ..errors import InputError
+from .blocks import repeated_blocks
+from .dryrun import Answering
+
+if TYPE_CHECKING:
+    from torch.distributed.device_mesh import DeviceMesh
+
+COLUMNS, ROWS = "colwise", "rowwise"
+PLAN = 'model._tp_plan = {"blocks.*.up": "colwise", "blocks.*.down": "rowwise"}'
+
+
+def cut(model: nn.Module, mesh: DeviceMesh, *, train: bool) -> nn.Module:
+    """The model as this rank of the mesh holds it after its first step; the model itself is changed.
+
+    Products inside the blocks are divided over `tp`; every block, then the rest, is sharded over `fsdp`, with replicas
+    over `dp`; without `fsdp`, DistributedDataParallel averages gradients over `dp`.
+    """
+    names = mesh.mesh_dim_names or ()
+    if "tp" in names:
+        _divide_products(model, mesh["tp"])
+    if "fsdp" in names:
+        from torch.distributed.fsdp import fully_shard
+
+        over = mesh["dp", "fsdp"] if "dp" in names else mesh["fsdp"]
+        units = [*repeated_blocks(model).values(), model]
+        for unit in units:
+            fully_shard(unit, mesh=over)
+        _settle(model, train=train)
+        return model
+    if "dp" in names and mesh["dp"].size() > 1:
+        return _replicated(model, mesh["dp"])
+    return model
+
+
+def _settle(model: Any, *, train: bool) -> None:
+    """Do what FSDP2 does in its first forward: it pads shards, and in inference the root's weights stay gathered."""
+    model._get_fsdp_state()._lazy_init()
+    if not train:
+        model.unshard()
+
+
+def _divide_products(model: nn.Module, mesh: DeviceMesh) -> None:
+    from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+
+    styles = {COLUMNS: ColwiseParallel, ROWS: RowwiseParallel}
+    blocks = tuple(repeated_blocks(model))
+    check_heads(model, mesh.size())
+    divided = 0
+    for path, module, style in planned(model):
+        if not path.startswith(blocks):
+            continue  # embedding, norms and head stay whole
+        if style not in styles or not isinstance(module, nn.Linear):
+            raise InputError(
+                f"The tensor-parallel plan of this model divides {path} ({type(module).__name__}) as {style!r}, which a dry "
+                f"run cannot build yet; it can divide nn.Linear layers as {COLUMNS!r} and {ROWS!r}."
+            )
+        size = module.out_features if style == COLUMNS else module.in_features
+        if size % mesh.size():
+            raise InputError(f"tp={mesh.size()} does not divide {path}: {size} is not a multiple of {mesh.size()}.")
+        parallelize_module(module, mesh, styles[style]())
+        divided += 1
+    if not divided:
+        raise InputError(
+            f"tp={mesh.size()} needs a plan that says which layers are divided, and this model brings none. "
+            f"Set one: {PLAN}."
+        )
+
+
+def check_heads(model: nn.Module, ways: int) -> None:
+    """Refuse a number of ranks that does not divide a transformer's heads."""
+    config = getattr(getattr(model, "config", None), "get_text_config", lambda: None)()
+    for field, what in (("num_attention_heads", "attention heads"), ("num_key_value_heads", "key-value heads")):
+        heads = getattr(config, field, None)
+        if isinstance(heads, int) and heads % ways:
+            fits = ", ".join(str(n) for n in range(2, heads + 1) if heads % n == 0) or "none"
+            raise InputError(f"tp={ways} does not divide the {heads} {what} of this model; these do: {fits}.")
+
+
+def planned(model: nn.Module) -> Iterator[tuple[str, nn.Module, str]]:
+    """Every module that the model's own plan names, with its path and how it is divided.
+
+    transformers writes plans as `{"layers.*.mlp.up_proj": "colwise"}` in `_tp_plan`; any model may.
+    """
+    plan: Any = getattr(model, "_tp_plan", None)
+    if not isinstance(plan, Mapping):
+        return
+    patterns = [(re.compile(re.escape(name).replace(r"\*", "[^.]+")), style) for name, style in plan.items()]
+    for path, module in model.named_modules():
+        for pattern, style in patterns:
+            if pattern.fullmatch(path):
+                yield path, module, style
+                break
+
+
+def _replicated(model: nn.Module, mesh: DeviceMesh) -> nn.Module:
+    from torch.nn.parallel import DistributedDataParallel
+
+    return DistributedDataParallel(model, process_group=Answering(mesh.get_group()), init_sync=False)

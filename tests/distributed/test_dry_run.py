@@ -1,0 +1,195 @@
+"""A mesh that is tried in one process answers what real ranks answer."""
+
+import copy
+
+import pytest
+import torch
+from distributed.dry_ranks import BATCH, LENGTH, MESHES, VOCABULARY, WIDTH, Language, tokens
+from distributed.processes import checked, run_ranks
+from torch import distributed, nn
+
+import flopsight
+from flopsight import cli
+from flopsight.distributed.blocks import repeated_blocks
+from flopsight.errors import FlopsightError
+
+FIGURES = ("params", "forward", "backward", "recompute", "optimizer", "activation_bytes", "comm", "calls")
+TOTALS = (
+    "world",
+    "params",
+    "forward",
+    "backward",
+    "optimizer",
+    "activation_bytes",
+    "peak_bytes",
+    "at_peak",
+    "comm",
+    "whole",
+)
+BEHIND_COLLECTIVES = {"fsdp_tp": {"peak_bytes", "at_peak"}}
+"""Gloo's own thread holds the tensors of a collective a moment longer, which the peak of this mesh shows."""
+
+
+@pytest.fixture(scope="module", name="jobs")
+def _jobs():
+    return run_ranks("distributed.dry_ranks", 4)
+
+
+def dry(name, rank):
+    model = Language()
+    if name.endswith("inference"):
+        with torch.no_grad():
+            return flopsight.count(model, (tokens(),), mesh=MESHES[name], rank=rank)
+    optimizer = torch.optim.AdamW(model.parameters())
+    return flopsight.count(model, (tokens(),), train=True, optimizer=optimizer, mesh=MESHES[name], rank=rank)
+
+
+@pytest.mark.parametrize("rank", range(4))
+@pytest.mark.parametrize("name", [name for name in MESHES if not name.endswith("inference")])
+def test_every_figure_of_a_dry_run_is_the_real_rank_s(jobs, name, rank):
+    real, tried = checked(jobs, name)[rank], dry(name, rank)
+
+    unlike = [f for f in TOTALS if f not in BEHIND_COLLECTIVES.get(name, ()) and getattr(real, f) != getattr(tried, f)]
+
+    assert not unlike
+    assert tried.dry_run and not real.dry_run
+    rows = {node.path: node for node in tried.walk()}
+    assert list(rows) == [node.path for node in real.walk()]
+    assert not [
+        (node.path, figure)
+        for node in real.walk()
+        for figure in FIGURES
+        if getattr(node, figure) != getattr(rows[node.path], figure)
+    ]
+
+
+def test_inference_keeps_the_root_gathered_as_every_forward_after_the_first_does(jobs):
+    for rank, real in enumerate(checked(jobs, "hsdp_inference")):
+        tried = dry("hsdp_inference", rank)
+
+        assert (tried.comm, tried.forward, tried.params) == (real.comm, real.forward, real.params)
+        assert tried.world == real.world
+        assert tried.peak_bytes is not None
+
+
+def test_tensor_parallel_ranks_do_a_quarter_of_the_blocks_and_all_of_the_head():
+    tokens_in_batch = BATCH * LENGTH
+    block = tokens_in_batch * (4 * WIDTH**2 + 8 * WIDTH**2) + 2 * tokens_in_batch * LENGTH * WIDTH
+    head = tokens_in_batch * WIDTH * VOCABULARY
+
+    profile = flopsight.count(Language(), (tokens(),), mesh={"tp": 4}, rank=3)
+
+    assert profile.macs == 3 * block // 4 + head
+    assert profile.whole.macs == 3 * block + head
+    assert profile.world.model_parallel == 4
+
+
+def test_the_shards_of_all_ranks_are_the_model():
+    profiles = [flopsight.count(Language(), (tokens(),), mesh={"fsdp": 4}, rank=rank) for rank in range(4)]
+
+    assert sum(profile.params for profile in profiles) == sum(p.numel() for p in Language().parameters())
+    assert {profile.whole.params for profile in profiles} == {sum(p.numel() for p in Language().parameters())}
+
+
+def test_axes_of_one_rank_change_nothing():
+    plain = flopsight.count(Language(), (tokens(),), train=True, mesh={"fsdp": 4})
+    ones = flopsight.count(
+        Language(), (tokens(),), train=True, mesh={"tp": 1, "pp": 1, "cp": 1, "ep": 1, "dp": 1, "fsdp": 4}
+    )
+    alone = flopsight.count(Language(), (tokens(),), train=True, mesh={"dp": 1})
+
+    assert (plain.forward, plain.comm, plain.peak_bytes, plain.world) == (
+        ones.forward,
+        ones.comm,
+        ones.peak_bytes,
+        ones.world,
+    )
+    assert alone.world.size == 1
+    assert not alone.comm
+
+
+def test_the_model_and_the_process_stay_as_they_were(no_trace):
+    model = Language()
+    before = copy.deepcopy(model.state_dict())
+
+    with no_trace(model):
+        flopsight.count(model, (tokens(),), train=True, mesh={"fsdp": 2, "tp": 2})
+
+    assert not distributed.is_initialized()
+    assert {type(p) for p in model.parameters()} == {nn.Parameter}
+    assert all(torch.equal(before[name], value) for name, value in model.state_dict().items())
+
+
+def test_a_model_that_raises_leaves_no_process_group():
+    with pytest.raises(RuntimeError):
+        flopsight.count(Language(), (torch.zeros(2, 8, dtype=torch.bool),), mesh={"fsdp": 2})
+
+    assert not distributed.is_initialized()
+
+
+@pytest.mark.parametrize(
+    ("mesh", "said"),
+    [
+        ({"fsdb": 2}, "no axis 'fsdb' of a mesh. Did you mean 'fsdp'?"),
+        ({"tp": 0}, "The axis 'tp' of the mesh needs a whole number of ranks above 0, not 0."),
+        ({"tp": True}, "not True"),
+        ({"tp": 5}, "tp=5 does not divide layers.0.q: 24 is not a multiple of 5."),
+        ({"pp": 2}, "A dry run cannot divide a model along pp (stages of a pipeline) yet"),
+        ({}, 'A mesh is a dict of sizes by axis, like {"fsdp": 128, "tp": 8}'),
+    ],
+)
+def test_a_mesh_without_a_meaning_is_refused_in_one_sentence(mesh, said):
+    with pytest.raises(FlopsightError) as refused:
+        flopsight.count(Language(), (tokens(),), mesh=mesh)
+
+    assert said in str(refused.value)
+    assert not distributed.is_initialized()
+
+
+def test_a_rank_outside_the_mesh_and_a_model_without_a_plan_are_refused():
+    with pytest.raises(FlopsightError, match="no rank 4 among the 4 of fsdp=4; ranks count from 0"):
+        flopsight.count(Language(), (tokens(),), mesh={"fsdp": 4}, rank=4)
+    with pytest.raises(FlopsightError, match="needs a plan that says which layers are divided"):
+        flopsight.count(nn.Sequential(nn.Linear(8, 8)), (torch.ones(2, 8),), mesh={"tp": 2})
+
+
+def test_blocks_are_the_outermost_members_of_lists_that_repeat():
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.stem = nn.Sequential(nn.Linear(2, 2), nn.ReLU(), nn.Linear(2, 2))
+            self.stages = nn.ModuleList([nn.Sequential(Language(1), Language(1)), nn.Sequential(Language(2))])
+            self.encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2), 2)
+
+    assert list(repeated_blocks(Net())) == ["stages.0.0", "stages.0.1", "stages.1.0.layers.0", "stages.1.0.layers.1",
+                                            "encoder.layers.0", "encoder.layers.1"]  # fmt: skip
+
+
+def test_the_command_line_counts_a_rank(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    words = ["profile", "zoo:bert-base", "--train", "--mesh", "fsdp=4,dp=2", "--rank", "5", "-o", "rank.json"]
+
+    assert cli.main(words) == 0
+
+    assert "rank 5 of 8, dry run" in capsys.readouterr().out
+    loaded = flopsight.load("rank.json")
+    assert loaded.dry_run
+    assert loaded.world.mesh == {"dp": 2, "fsdp": 4}
+
+
+def test_a_string_is_a_target():
+    """LeNet-5: 156 + 2,416 + 48,120 + 10,164 + 850 parameters."""
+    named = flopsight.count("zoo:lenet5", input_shape=(2, 1, 32, 32), on="meta")
+
+    assert named.batch_size == 2
+    assert named.params == 156 + 2_416 + 48_120 + 10_164 + 850
+    assert not named.trained
+
+
+def test_a_string_is_built_once_for_a_step_with_an_optimizer_s_name():
+    step = flopsight.count("zoo:lenet5", train=True, optimizer="adamw", on="meta")
+
+    assert step.backward.macs > 0
+    assert step.optimizer.flops > 0
+    with pytest.raises(FlopsightError, match="a name too"):
+        flopsight.count("zoo:lenet5", train=True, optimizer=torch.optim.SGD([torch.ones(1, requires_grad=True)]))
