@@ -105,4 +105,8 @@ def planned(model: nn.Module) -> Iterator[tuple[str, nn.Module, str]]:
 def _replicated(model: nn.Module, mesh: DeviceMesh) -> nn.Module:
     from torch.nn.parallel import DistributedDataParallel
 
-    return DistributedDataParallel(model, process_group=Answering(mesh.get_group()), init_sync=False)
+    answering: Any = Answering(mesh.get_group())
+    wrapped = DistributedDataParallel(model, process_group=answering, init_sync=False)
+    wrapped.process_group = mesh.get_group()  # whose ranks torch knows; the reducer has the group that answers,
+    wrapped.answering = answering  # and does not keep its Python side alive
+    return wrapped
