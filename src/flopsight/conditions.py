@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from .ceilings import Ceilings
 from .timings import NOT_TIMED, Timing
@@ -20,3 +21,8 @@ class Conditions:
     ceilings: Ceilings | None = None
     timing: Timing = NOT_TIMED
     trained: bool = False
+
+    @cached_property
+    def untimed(self) -> Conditions:
+        """The same without the times of the step, as the modules below the root know them."""
+        return replace(self, timing=NOT_TIMED)

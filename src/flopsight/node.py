@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, fields
 from functools import cached_property
@@ -280,7 +281,19 @@ class Node:
             waiting.extend(reversed(node.children))
 
     def under(self, conditions: Conditions) -> Node:
-        """The same tree for a profile with these conditions: itself if no profile with others has it, else a copy."""
+        """The same tree for a profile with these conditions: itself if no profile with others has it, else a copy.
+
+        How long the step took is asked of the root alone, so profiles that differ in it share what is below.
+        """
+        if self.conditions is conditions or self.conditions == conditions:
+            return self
+        children = tuple(child._below(conditions.untimed) for child in self.children)
+        if self.conditions is not None or any(map(operator.is_not, children, self.children)):
+            return _copied(self, children, conditions)
+        self.__dict__["conditions"] = conditions
+        return self
+
+    def _below(self, conditions: Conditions) -> Node:
         if self.conditions is conditions or self.conditions == conditions:
             return self
         nodes = list(self.walk())
