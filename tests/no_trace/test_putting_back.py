@@ -138,3 +138,19 @@ def test_what_an_optimizer_changes_that_a_forward_steps_is_put_back(on, train, o
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
     assert all(parameter.grad is None for parameter in model.parameters())
     assert not (model.optimizer and model.optimizer.state)
+
+
+@pytest.mark.parametrize("measure", [flopsight.count, flopsight.profile])
+def test_statistics_that_are_stored_negated_are_put_back(measure):
+    model = nn.BatchNorm1d(4)
+    model.running_mean = torch._neg_view(torch.arange(4.0))
+    model.running_var = torch._neg_view(-torch.arange(1.0, 5.0))
+    model.register_buffer("turns", torch.randn(4, dtype=torch.complex64).conj())
+    before = {name: (buffer, buffer.clone(), buffer._version) for name, buffer in model.named_buffers()}
+
+    measure(model, (torch.randn(3, 4),), train=True)
+
+    for name, (buffer, value, version) in before.items():
+        assert model.get_buffer(name) is buffer
+        assert torch.equal(buffer, value)
+        assert buffer._version == version

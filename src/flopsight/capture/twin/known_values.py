@@ -34,7 +34,7 @@ WRITES_QUIETLY = {aten.native_batch_norm: (3, 4), aten.cudnn_batch_norm: (3, 4),
 RESHAPING = ("resize", "set_", "squeeze", "transpose", "t_", "swap", "as_strided")
 """Words in the names of ops that change a tensor's shape in place."""
 
-Layout = tuple[torch.Size, tuple[int, ...], int]
+Layout = tuple[torch.Size, tuple[int, ...], int, internals.Signs]
 
 
 class Unknowable(InputError):
@@ -71,13 +71,13 @@ class Read:
 
     def __init__(self, tensor: Tensor) -> None:
         contents = contents_of(tensor)
-        if contents is None or tensor.is_conj() or tensor.is_neg():
+        if contents is None:
             raise Unknowable
         self.contents, self.dtype, self.layout = contents, tensor.dtype, _layout(tensor)
 
     def of(self, elements: Tensor) -> Tensor:
         """The tensor, as a view of these elements."""
-        return elements.view(self.dtype).as_strided(*self.layout)
+        return _view(elements.view(self.dtype), self.layout)
 
 
 class DeferredOp:
@@ -267,7 +267,12 @@ def _blank(tensor: Tensor) -> None:
 
 
 def _layout(tensor: Tensor) -> Layout:
-    return tensor.shape, tensor.stride(), int(tensor.storage_offset())
+    return tensor.shape, tensor.stride(), int(tensor.storage_offset()), internals.signs(tensor)
+
+
+def _view(elements: Tensor, layout: Layout) -> Tensor:
+    shape, stride, offset, signs = layout
+    return internals.with_signs(elements.as_strided(shape, stride, offset), signs)
 
 
 def _elements_in_storage(tensor: Tensor) -> int:
@@ -280,13 +285,13 @@ def _is_whole(tensor: Tensor) -> bool:
 
 def _laid_out(value: Tensor, layout: Layout, dtype: torch.dtype, size: int) -> Tensor:
     """A value in the memory order that its meta tensor has; an expanded dimension is stored once."""
-    shape, stride, offset = layout
+    shape, stride, offset, signs = layout
     if value.shape != shape or value.dtype != dtype:
         raise Unknowable
     once = [slice(0, None if step else 1) for step in stride]
     elements = torch.empty(size, dtype=dtype, device="cpu")
     stored = value[tuple(once)] if shape else value
-    elements.as_strided(stored.shape, stride, offset).copy_(stored)
+    _view(elements, (stored.shape, stride, offset, signs)).copy_(stored)
     return elements
 
 

@@ -100,6 +100,7 @@ def _on_meta(tensor: torch.Tensor) -> torch.Tensor:
         twin = torch.empty_strided(shape, tensor.stride(), dtype=tensor.dtype, device="meta")
     else:
         twin = torch.empty(shape, dtype=tensor.dtype, device="meta")
+    internals.with_signs(twin, internals.signs(tensor))
     if isinstance(tensor, nn.Parameter):
         if tensor.dim() < 2 and tensor.numel() <= FEW and shape == tensor.shape:
             remember(twin, tensor)
@@ -112,10 +113,10 @@ def _part_on_meta(tensor: torch.Tensor, wholes: dict[int, torch.Tensor]) -> torc
     key = internals.storage_key(tensor)
     if key not in wholes:
         elements = internals.storage_bytes(tensor) // tensor.itemsize
-        whole = tensor.detach().as_strided((elements,), (1,), 0)
+        whole = internals.as_stored(tensor).as_strided((elements,), (1,), 0)
         wholes[key] = remember(torch.empty_like(whole, device="meta"), whole, part_of=tensor)
     part = wholes[key].view(tensor.dtype).as_strided(tensor.shape, tensor.stride(), tensor.storage_offset())
-    return part.requires_grad_(tensor.requires_grad)
+    return internals.with_signs(part, internals.signs(tensor)).requires_grad_(tensor.requires_grad)
 
 
 def _is_torchs(value: Any) -> bool:

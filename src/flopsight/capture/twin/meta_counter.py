@@ -135,7 +135,7 @@ class MetaCounter(Counter):
         storage = real.untyped_storage()
         _, whole = self._joined.get(internals.storage_key(real), (None, None))
         if whole is None:
-            elements = real.detach().as_strided((storage.nbytes() // real.itemsize,), (1,), 0)
+            elements = internals.as_stored(real).as_strided((storage.nbytes() // real.itemsize,), (1,), 0)
             whole = torch.empty_like(elements, device=META)
             if elements.numel() <= READ_AT_ONCE:
                 read = elements.to("cpu", copy=True)
@@ -145,7 +145,8 @@ class MetaCounter(Counter):
             key = internals.storage_key(real)
             forget = partial(_drop, self._joined, key)
             self._joined[key] = (weakref.ref(storage, forget), whole)
-        return whole.view(real.dtype).as_strided(real.shape, real.stride(), real.storage_offset())
+        twin = whole.view(real.dtype).as_strided(real.shape, real.stride(), real.storage_offset())
+        return internals.with_signs(twin, internals.signs(real))
 
     def _stays(self, tensor: Tensor, **options: Any) -> bool:
         """Whether a copy does nothing but move a tensor between meta and the device that meta stands for."""

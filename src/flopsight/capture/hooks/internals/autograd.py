@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from ..release import TORCH
+from .tensors import signs
 
 graph_task: Callable[[], int] = torch._C._current_graph_task_id
 """The running backward's number, -1 outside backward."""
@@ -49,7 +50,8 @@ Noted = tuple[torch.Tensor, torch.Tensor, int | None]
 def put_back(noted: Sequence[Noted]) -> None:
     """Write into tensors the values that they had, all at once where torch can, else one by one."""
     tracked = [(tensor, value) for tensor, value, number in noted if number is not None]
-    if tracked and not any(tensor.is_nested for tensor, _ in tracked):  # for nested ones torch has no such kernel
+    alone = any(tensor.is_nested or any(signs(tensor)) for tensor, _ in tracked)  # for these torch has no such kernel
+    if tracked and not alone:
         tensors, values = zip(*tracked, strict=True)
         with torch.no_grad():
             torch._foreach_copy_(tensors, values)

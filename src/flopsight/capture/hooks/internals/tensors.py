@@ -27,6 +27,33 @@ def storage_bytes(tensor: torch.Tensor) -> int:
     return tensor.untyped_storage().nbytes()
 
 
+Signs = tuple[bool, bool]
+"""Whether a tensor reads its memory negated, and whether conjugated."""
+
+
+def signs(tensor: torch.Tensor) -> Signs:
+    """How a tensor reads its memory."""
+    return tensor.is_neg(), tensor.is_conj()
+
+
+def with_signs(tensor: torch.Tensor, wanted: Signs) -> torch.Tensor:
+    """The same tensor object, which from here on reads its memory so."""
+    negated, conjugated = wanted
+    if negated:
+        torch._C._set_neg(tensor, True)
+    if conjugated:
+        torch._C._set_conj(tensor, True)
+    return tensor
+
+
+def as_stored(tensor: torch.Tensor) -> torch.Tensor:
+    """What is in a tensor's memory, which it may read negated or conjugated."""
+    stored = tensor.detach()
+    if stored.is_neg():
+        stored = torch._neg_view(stored)
+    return torch._conj(stored) if stored.is_conj() else stored
+
+
 _STRIDED = torch.strided
 _of_torch_func: Callable[[torch.Tensor], bool] = torch._C._functorch.is_functorch_wrapped_tensor
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
