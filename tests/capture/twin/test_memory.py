@@ -56,6 +56,46 @@ def test_a_constant_made_in_a_forward_takes_memory_as_long_as_it_lives(on):
     assert profile.peak_bytes == parameter + given + product_before + constant + product
 
 
+NUMBERS = [
+    ((slice(None), [0, 2]), 8 * 2, ROWS * 2),
+    ((slice(None), range(2)), 8 * 2, ROWS * 2),
+    ((slice(None), [[0, 1], [2, 3]]), 8 * 4, ROWS * 4),
+    (([0, 1, 2], [2, 1, 0]), 2 * 8 * 3, 3),
+    ([0, 1], 8 * 2, 2 * WIDTH),
+    ([True, False] * (ROWS // 2), ROWS, ROWS // 2 * WIDTH),
+]
+"""An index, the bytes of the tensors that torch makes of its numbers, and how many elements it selects."""
+
+
+@pytest.mark.parametrize(("index", "numbers", "selected"), NUMBERS, ids=[str(index) for index, _, _ in NUMBERS])
+@pytest.mark.parametrize("on", ["real", "meta"])
+def test_numbers_in_an_index_take_memory_while_they_select(on, index, numbers, selected):
+    class Selects(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.up = nn.Linear(WIDTH, WIDTH, bias=False)
+
+        def forward(self, x):
+            return self.up(x)[index]
+
+    with torch.no_grad():
+        run, options = (flopsight.count, {"on": "meta"}) if on == "meta" else (flopsight.profile, {"latency": False})
+        profile = run(Selects(), (torch.randn(ROWS, WIDTH),), **options)
+
+    weight, given, product = 4 * WIDTH * WIDTH, 4 * ROWS * WIDTH, 4 * ROWS * WIDTH
+    assert profile.peak_bytes == weight + given + product + numbers + 4 * selected
+
+
+def test_numbers_in_an_index_are_kept_for_backward_and_alive_at_the_peak():
+    class Selects(nn.Linear):
+        def forward(self, x):
+            return super().forward(x)[:, [0, 2] * WIDTH]
+
+    real, meta = peak(Selects(WIDTH, WIDTH, bias=False), (torch.randn(16 * ROWS, WIDTH),))
+
+    assert real == meta
+
+
 def peak(model, args, loss=None):
     """On real tensors and on meta."""
     real, meta = (flopsight.count(model, args, train=True, loss=loss, on=on) for on in ("real", "meta"))

@@ -23,6 +23,9 @@ from .known_values import Unknowable, value_of
 Tensor = torch.Tensor
 aten = torch.ops.aten
 
+LISTS = (list, tuple, range)
+"""What torch makes a tensor of where it stands in an index."""
+
 
 class TargetDevice(TorchFunctionMode):
     """Meta tensors look as if they were on `device`."""
@@ -142,13 +145,21 @@ def _select(_mode: TargetDevice, func: Any, args: Any, _kwargs: Any) -> Tensor:
 
 
 def _known_index(index: Any) -> Any:
-    """Lists of numbers in an index as tensors on the CPU: torch would make them where the tensor is, and lose them."""
+    """Numbers in an index as tensors on the CPU: torch would make them where the tensor is, and lose them."""
     if isinstance(index, tuple):
-        return tuple(map(_known_index, index))
-    if not isinstance(index, list) or not index or not all(isinstance(item, int) for item in index):
-        return index
-    with internals.without_modes():
-        return torch.tensor(index)
+        return tuple(map(_known_part, index))
+    if isinstance(index, list) and not all(isinstance(item, int) for item in index):
+        return list(map(_known_part, index))  # torch takes it for a tuple
+    return _known_part(index)
+
+
+def _known_part(part: Any) -> Any:
+    return torch.tensor(part, device="cpu") if isinstance(part, LISTS) and _all_numbers(part) else part
+
+
+def _all_numbers(part: Any) -> bool:
+    inside = (_all_numbers(item) if isinstance(item, LISTS) else isinstance(item, int) for item in part)
+    return len(part) > 0 and all(inside)
 
 
 def _assign(_mode: TargetDevice, func: Any, args: Any, kwargs: Any) -> None:
