@@ -21,9 +21,14 @@ def refused(words, *args, measure=flopsight.count, **kwargs):
 
 
 @pytest.mark.parametrize("measure", MEASURES)
-@pytest.mark.parametrize("model", [None, lambda x: x, nn.Linear, "resnet18", torch.ones(2)])
+@pytest.mark.parametrize("model", [None, lambda x: x, nn.Linear, torch.ones(2)])
 def test_what_is_no_module_is_refused_by_its_type(measure, model):
     refused(type(model).__name__, model, (rows(),), measure=measure)
+
+
+@pytest.mark.parametrize("measure", MEASURES)
+def test_a_name_is_a_target_and_one_that_names_nothing_says_what_does(measure):
+    refused("'resnet18' names no model. Did you mean 'zoo:resnet18'?", "resnet18", (rows(),), measure=measure)
 
 
 @pytest.mark.parametrize("make", [flopsight.recording, flopsight.FlopsProfiler, flopsight.step_profiler])
@@ -103,7 +108,8 @@ def test_an_optimizer_of_another_model_is_refused():
 
 
 def test_an_optimizer_that_is_none_is_refused():
-    refused("must be a torch.optim.Optimizer, not str", Net(), (rows(),), train=True, optimizer="adam")
+    refused("must be a torch.optim.Optimizer, not int", Net(), (rows(),), train=True, optimizer=3)
+    refused("torch.optim has no 'adamm'. Did you mean 'adam'?", Net(), (rows(),), train=True, optimizer="adamm")
 
 
 def test_a_loss_or_an_optimizer_without_training_is_a_mistake():
