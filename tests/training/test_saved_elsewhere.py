@@ -1,5 +1,7 @@
 """Saved bytes where autograd does not keep a plain tensor: wrapper subclasses, saved-tensor hooks, gathered weights."""
 
+import weakref
+
 import pytest
 import torch
 from releases import since
@@ -39,6 +41,24 @@ def test_rows_of_several_lengths_are_saved_like_as_many_rows_of_one():
     jagged = torch.nested.nested_tensor([torch.randn(5, WIDTH), torch.randn(3, WIDTH)], layout=torch.jagged)
 
     assert saved(Net(), jagged) == saved(Net(), torch.randn(ROWS, WIDTH)) == ACTIVATION
+
+
+def test_the_sum_of_a_jagged_output_keeps_the_output():
+    """Torch's sum keeps a jagged tensor and not a plain one, so the loss counts what the model does not save."""
+    model = nn.Sequential(nn.Linear(WIDTH, WIDTH, bias=False), nn.GELU())
+    jagged = torch.nested.nested_tensor([torch.randn(5, WIDTH), torch.randn(3, WIDTH)], layout=torch.jagged)
+    output = model(jagged)
+    kept = weakref.ref(output.values().untyped_storage())
+    loss = output.sum()
+    del output
+    assert loss.grad_fn is not None and kept() is not None, "autograd alone holds it"
+
+    profile = flopsight.count(model, (jagged,), train=True)
+
+    assert {node.path: node.own_activation_bytes for node in profile.walk() if node.own_activation_bytes} == {
+        "1": ACTIVATION,
+        "<outside>": ACTIVATION,
+    }
 
 
 def test_what_save_on_cpu_keeps_is_seen():

@@ -102,7 +102,8 @@ class MetaCounter(Counter):
         if func in AFTER:
             AFTER[func](func, args, kwargs, output, self._assume)
         known_values.follow(func, args, kwargs, output)
-        return self._read_by_user(output, wanted) if func in MOVES and wanted else output
+        moves = func in MOVES and wanted and not (wanted == META and output is args[0])
+        return self._read_by_user(output, wanted) if moves else output
 
     def values(self, info: OpInfo, args: Any, kwargs: Any) -> dict[str, Any]:
         """The arguments by name; the ends of groups as numbers where they are known and not themselves assumed."""
