@@ -121,8 +121,13 @@ def test_the_model_and_the_process_stay_as_they_were(no_trace):
 
 
 def test_a_model_that_raises_leaves_no_process_group():
-    with pytest.raises(RuntimeError):
-        flopsight.count(Language(), (torch.zeros(2, 8, dtype=torch.bool),), mesh={"fsdp": 2})
+    class Broken(Language):
+        def forward(self, tokens):
+            super().forward(tokens)
+            raise RuntimeError("a fault of the model")
+
+    with pytest.raises(RuntimeError, match="a fault of the model"):
+        flopsight.count(Broken(), (tokens(),), mesh={"fsdp": 2})
 
     assert not distributed.is_initialized()
 

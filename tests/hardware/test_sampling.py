@@ -134,3 +134,36 @@ def test_beside_others_one_thread_tells_what_all_could(clock):
     finally:
         torch.set_num_threads(threads)
     assert probes._busy == pytest.approx(1 - 1 / 200)
+
+
+class Loading(Sampler):
+    """A device that loads a kernel in its first call; its clock is the test's."""
+
+    def __init__(self, *words, **settings):
+        super().__init__(*words, **settings)
+        self.cpu, self.threads = False, 1
+
+    def wait(self):
+        """Nothing runs on its own."""
+
+    def _one(self, work):
+        begun = self.clock()
+        work()
+        return self.clock() - begun, self.clock() - begun
+
+
+def test_loading_a_kernel_keeps_no_larger_size_from_being_tried(clock):
+    """At 1 TFLOP/s from the second size on; each first call takes a second, more than the budget."""
+
+    def sized(flops, seconds):
+        calls = []
+
+        def work():
+            clock.pass_by(seconds if calls else 1.0)
+            calls.append(seconds)
+
+        return flops, lambda: work
+
+    sizes = [sized(1e8, 1e-3), sized(1e9, 1e-3), sized(1e10, 1e-2)]
+
+    assert clock.sampler(Loading).fastest(sizes, 0.5) == pytest.approx(1e12)
