@@ -21,7 +21,7 @@ ELSEWHERE = {
         "_C",
         "_distributed_c10d",
         "_create_work_from_future",
-        "_clear_sharding_prop_cache",
+        "_op_dispatcher",
     },
     "distributed/gather.py": {"_get_default_store"},
     "distributed/shards.py": {"_param_infos"},

@@ -18,8 +18,9 @@ from .mesh_axes import written
 if TYPE_CHECKING:
     from torch.distributed.device_mesh import DeviceMesh
 
-CHECK = "_validate_no_meta_params"
-"""The method of FSDP2 that refuses parameters without data."""
+OLDEST = (2, 11)
+"""Before it, the fake group refuses tensors without data."""
+FSDP2 = "torch.distributed.fsdp._fully_shard"
 
 
 @contextmanager
@@ -30,6 +31,8 @@ def dry_job(mesh: Mapping[str, int], rank: int = 0) -> Iterator[DeviceMesh]:
     """
     if not distributed.is_available():
         raise StateError("This torch is built without torch.distributed, so a mesh cannot be tried with it.")
+    if tuple(map(int, torch.__version__.split(".")[:2])) < OLDEST:
+        raise StateError(f"A mesh can be tried with torch 2.11 or newer; this is {torch.__version__}.")
     if distributed.is_initialized():
         raise StateError(
             f"A dry run makes a process group of its own, and this process is rank {distributed.get_rank()} of "
@@ -74,24 +77,29 @@ class Answering(distributed.ProcessGroup):
 
 @contextmanager
 def _sharding_without_data() -> Iterator[None]:
-    """Let FSDP2 shard parameters on meta, which it refuses because a job has to give them data before it runs."""
+    """Let FSDP2 shard parameters on meta: it refuses them, and it would order their memory on a device's streams."""
     from torch.distributed import fsdp  # noqa: F401  # its private parts are imported with it
 
-    module = sys.modules.get("torch.distributed.fsdp._fully_shard._fsdp_param_group")
-    kind: Any = getattr(module, "FSDPParamGroup", None)
-    plain = getattr(kind, CHECK, None)
-    if plain is None:
-        yield
-        return
-    setattr(kind, CHECK, lambda _group: None)
+    group = sys.modules.get(f"{FSDP2}._fsdp_param_group")
+    places = [
+        (getattr(group, "FSDPParamGroup", None), "_validate_no_meta_params"),
+        (sys.modules.get(f"{FSDP2}._fsdp_collectives"), "record_grad_output_stream"),
+    ]
+    plain = [(home, name, getattr(home, name)) for home, name in places if hasattr(home, name)]
+    for home, name, _ in plain:
+        setattr(home, name, lambda *_args: None)
     try:
         yield
     finally:
-        setattr(kind, CHECK, plain)
+        for home, name, function in plain:
+            setattr(home, name, function)
 
 
 def _forget_groups() -> None:
     """Clear what DTensor remembers of meshes: an equal mesh of the next job would be given groups that are gone."""
-    from torch.distributed.tensor import debug
+    from torch.distributed.tensor import DTensor
 
-    debug._clear_sharding_prop_cache()
+    DTensor._op_dispatcher.sharding_propagator.propagate_op_sharding.cache.cache_clear()
+    clear_fast_path = getattr(torch._C, "_clear_DTensor_sharding_propagator_cache", None)  # from torch 2.10 on
+    if clear_fast_path is not None:
+        clear_fast_path()

@@ -25,11 +25,6 @@ class Reason:
         )
 
 
-EMBEDDING_BAG = Reason(
-    "embedding bag",
-    "the CPU's embedding_bag returns indices of maxima that a mean does not need",
-    ops=("aten._embedding_bag", "aten._embedding_bag_backward"),
-)
 NUMPY = Reason(
     "numpy",
     "torch.tensor copies a numpy array once more when the result stays on the CPU",

@@ -2,7 +2,6 @@
 
 import importlib.util
 import os
-import sys
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -26,7 +25,7 @@ def run(script, *words, flags=None):
     ours = [] if flags is None else ["-m", "flopsight", "run", *flags]
     with TemporaryDirectory() as folder:
         quiet = os.environ | {"TOKENIZERS_PARALLELISM": "false", "OMP_NUM_THREADS": "1"}
-        done = start([sys.executable, *ours, SCRIPTS / script, *words], folder, env=quiet)
+        done = start([*ours, SCRIPTS / script, *words], folder, env=quiet)
     assert done.code == 0, done.err[-2000:]
     return done
 

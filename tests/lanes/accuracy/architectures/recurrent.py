@@ -3,7 +3,6 @@
 from functools import partial
 
 import torch
-from reasons import EMBEDDING_BAG
 from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
@@ -94,5 +93,5 @@ ARCHITECTURES = [
     Architecture("TransformerEncoder, padded", "torch", partial(encoder, padded=True),
                  no_inference_twin="it runs on nested tensors, which meta lacks"),
     Architecture("Transformer", "torch", transformer),
-    Architecture("EmbeddingBag", "torch", bag, (EMBEDDING_BAG,)),
+    Architecture("EmbeddingBag", "torch", bag),
 ]  # fmt: skip
