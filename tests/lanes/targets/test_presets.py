@@ -78,7 +78,7 @@ def test_405_billion_parameters_are_trained_on_meta_from_the_command_line(tmp_pa
     attention = 2 * tokens * tokens * hidden
     assert profile.params == 405_853_388_800
     assert profile.macs == layers * (tokens * layer + attention) + tokens * hidden * 128256
-    assert "Inputs: input_ids 1x128, made from the configuration" in capsys.readouterr().err
+    assert "Inputs: input_ids 1x128, labels 1x128, made from the configuration" in capsys.readouterr().err
 
 
 EXPERTS = {
