@@ -25,13 +25,13 @@ from bound_models import Add, Attend, bert, blocks, convolutions, gpt2, llama, o
 from torch import nn
 
 import flopsight
-from flopsight.analysis.predict import kernel_seconds
-from flopsight.analysis.predict import predict as predicted
-from flopsight.analysis.roofline import device_seconds, limit_beside_cache, roof_of, row_roof
-from flopsight.analysis.utilization import step_seconds
-from flopsight.hardware.ceilings import datasheet_of, remember
+from flopsight.analysis.limits.predict import kernel_seconds
+from flopsight.analysis.limits.predict import predict as predicted
+from flopsight.analysis.limits.roofline import device_seconds, limit_beside_cache, roof_of, row_roof
+from flopsight.analysis.limits.utilization import step_seconds
 from flopsight.hardware.detect import detect
 from flopsight.hardware.host_calls import host_prices
+from flopsight.hardware.known_ceilings import datasheet_of, remember
 from flopsight.hardware.measured import measure
 from flopsight.hardware.op_families import family
 

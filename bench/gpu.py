@@ -21,7 +21,7 @@ import torch
 from torch import nn
 
 import flopsight
-from flopsight.capture.model.run import Run
+from flopsight.capture.model.model_run import Run
 from flopsight.capture.time.latency import run_traced
 
 BF16 = torch.bfloat16

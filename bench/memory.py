@@ -13,8 +13,8 @@ from turns import interleaved, say
 
 import flopsight
 from flopsight import zoo
-from flopsight.counting import Recording
-from flopsight.run_profile import Options
+from flopsight.engine.counting import Recording
+from flopsight.engine.run_profile import Options
 from flopsight.zoo.gpt import GPT, GPTConfig
 
 

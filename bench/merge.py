@@ -10,12 +10,15 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from flopsight import store
-from flopsight.costs import Cost, OpRow, Phases
-from flopsight.distributed.merge import merge
-from flopsight.rank_summary import summary_of
-from flopsight.records import Parameter
-from flopsight.tree import Node, Profile, Stat, Timing, World
+from flopsight.distributed.join import merge
+from flopsight.files import store
+from flopsight.results.costs import Cost, OpRow, Phases
+from flopsight.results.node import Node
+from flopsight.results.profile import Profile
+from flopsight.results.rank_summary import summary_of
+from flopsight.results.records import Parameter
+from flopsight.results.timings import Stat, Timing
+from flopsight.results.world import World
 
 SECONDS, BYTES = 10.0, 1e9
 

@@ -18,8 +18,8 @@ import torch
 from torch import nn
 
 from flopsight import zoo
-from flopsight.script.plan import Plan
 from flopsight.script.script_loop import ScriptLoop
+from flopsight.script.search import Plan
 
 NEVER = 10**9
 TARGET = 1.01

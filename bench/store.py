@@ -11,9 +11,10 @@ from tempfile import TemporaryDirectory
 from turns import interleaved, say
 
 import flopsight
-from flopsight.costs import Cost, OpRow, Phases
-from flopsight.records import Parameter
-from flopsight.tree import Node, Profile
+from flopsight.results.costs import Cost, OpRow, Phases
+from flopsight.results.node import Node
+from flopsight.results.profile import Profile
+from flopsight.results.records import Parameter
 
 
 def wide(modules: int) -> Profile:

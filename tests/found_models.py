@@ -3,7 +3,7 @@
 from torch import nn
 
 from flopsight.capture.model.sites import Sites
-from flopsight.script.plan import Plan
+from flopsight.script.search import Plan
 
 MACS = 5 * (4 * 3 + 3 * 2)
 

@@ -4,20 +4,13 @@ from dataclasses import replace
 from itertools import count
 from math import prod
 
-from flopsight.caveats import Distorted, UnknownOps
-from flopsight.records import OUTSIDE, Parameter
-from flopsight.tree import (
-    Cost,
-    Coverage,
-    Environment,
-    Node,
-    OpRow,
-    Phases,
-    Profile,
-    Stat,
-    Timing,
-    UnknownOp,
-)
+from flopsight.results.caveats import Distorted, UnknownOps
+from flopsight.results.costs import Cost, OpRow, Phases
+from flopsight.results.coverage import Coverage, UnknownOp
+from flopsight.results.node import Node
+from flopsight.results.profile import Environment, Profile
+from flopsight.results.records import OUTSIDE, Parameter
+from flopsight.results.timings import Stat, Timing
 
 _keys = count(1)
 

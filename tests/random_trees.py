@@ -5,8 +5,8 @@ from dataclasses import replace
 from hypothesis import strategies as st
 from profiles import module, rooted
 
-from flopsight.records import Parameter
-from flopsight.tree import Cost, OpRow
+from flopsight.results.costs import Cost, OpRow
+from flopsight.results.records import Parameter
 
 small = st.integers(0, 5)
 costs = st.builds(Cost, macs=small, flops=st.integers(10, 20) | st.just(0), bytes=small)

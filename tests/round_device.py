@@ -3,9 +3,10 @@
 from profiles import module, rooted
 
 from flopsight.analysis.findings import findings
-from flopsight.ceilings import Ceilings
-from flopsight.costs import Cost, OpRow
-from flopsight.tree import Environment, Profile, Stat, Timing
+from flopsight.results.ceilings import Ceilings
+from flopsight.results.costs import Cost, OpRow
+from flopsight.results.profile import Environment, Profile
+from flopsight.results.timings import Stat, Timing
 
 TERA, GIGA = 10**12, 10**9
 DEVICE = Ceilings(

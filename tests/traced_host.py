@@ -5,7 +5,7 @@ from contextlib import contextmanager
 import torch
 from torch import nn
 
-from flopsight.capture.model.run import Run
+from flopsight.capture.model.model_run import Run
 from flopsight.capture.time import device_trace, kineto
 from flopsight.capture.time.kernels import TraceEvent
 

@@ -1,4 +1,4 @@
-// What Python hands over (src/flopsight/analysis/report.py writes exactly this).
+// What Python hands over (src/flopsight/analysis/report/page_data.py writes exactly this).
 
 export type Num = number | null;
 

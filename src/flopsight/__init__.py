@@ -6,47 +6,47 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:  # what type checkers see; tests hold it to the table
     from .analysis.compare import compare as compare
     from .compat.aprofiler import AProfiler as AProfiler
-    from .compat.flops_profiler import FlopsProfiler as FlopsProfiler
-    from .compat.flops_profiler import get_model_profile as get_model_profile
+    from .compat.deepspeed_profiler import FlopsProfiler as FlopsProfiler
+    from .compat.deepspeed_profiler import get_model_profile as get_model_profile
     from .compat.tids import TIDSProfiler as TIDSProfiler
-    from .decoding import generation as generation
     from .distributed.gather import gather as gather
+    from .engine.decoding import generation as generation
+    from .engine.measure import count as count
+    from .engine.measure import profile as profile
+    from .engine.measure import recording as recording
+    from .engine.sweeping import sweep as sweep
     from .errors import FlopsightError as FlopsightError
+    from .files.store import load as load
     from .formulas.registry import formula as formula
-    from .job import Job as Job
     from .loop.window import step_profiler as step_profiler
-    from .measure import count as count
-    from .measure import profile as profile
-    from .measure import recording as recording
-    from .records import OpRecord as OpRecord
-    from .records import TensorMeta as TensorMeta
-    from .store import load as load
-    from .sweeping import sweep as sweep
-    from .tree import Cost as Cost
-    from .tree import Node as Node
-    from .tree import Profile as Profile
+    from .results.costs import Cost as Cost
+    from .results.job import Job as Job
+    from .results.node import Node as Node
+    from .results.profile import Profile as Profile
+    from .results.records import OpRecord as OpRecord
+    from .results.records import TensorMeta as TensorMeta
 
 __version__ = "0.2.0"
 
 _HOMES = {
-    "profile": "measure",
-    "count": "measure",
-    "recording": "measure",
-    "sweep": "sweeping",
-    "generation": "decoding",
-    "load": "store",
+    "profile": "engine.measure",
+    "count": "engine.measure",
+    "recording": "engine.measure",
+    "sweep": "engine.sweeping",
+    "generation": "engine.decoding",
+    "load": "files.store",
     "gather": "distributed.gather",
     "compare": "analysis.compare",
     "formula": "formulas.registry",
-    "Cost": "tree",
-    "Job": "job",
-    "Node": "tree",
-    "Profile": "tree",
-    "OpRecord": "records",
-    "TensorMeta": "records",
+    "Cost": "results.costs",
+    "Job": "results.job",
+    "Node": "results.node",
+    "Profile": "results.profile",
+    "OpRecord": "results.records",
+    "TensorMeta": "results.records",
     "FlopsightError": "errors",
-    "get_model_profile": "compat.flops_profiler",
-    "FlopsProfiler": "compat.flops_profiler",
+    "get_model_profile": "compat.deepspeed_profiler",
+    "FlopsProfiler": "compat.deepspeed_profiler",
     "TIDSProfiler": "compat.tids",
     "AProfiler": "compat.aprofiler",
     "step_profiler": "loop.window",

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from .errors import ConfigError, did_you_mean
-from .files import read_text
-from .records import PHASES
+from .files.whole_files import read_text
+from .results.records import PHASES
 
 BLOCK = "flops_profiler"
 BLOCK_FORMAT = "deepspeed"

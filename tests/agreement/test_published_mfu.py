@@ -11,8 +11,8 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 import flopsight
-from flopsight.analysis.utilization import flops_per_token, hfu, mfu, model_flops
-from flopsight.tree import Stat, Timing
+from flopsight.analysis.limits.utilization import flops_per_token, hfu, mfu, model_flops
+from flopsight.results.timings import Stat, Timing
 
 CASES = {
     case["name"]: case

@@ -9,7 +9,8 @@ from random_trees import trees
 
 from flopsight.analysis.compare import compare, parse_limits, violations
 from flopsight.errors import InputError
-from flopsight.tree import Environment, Profile, Stat, Timing
+from flopsight.results.profile import Environment, Profile
+from flopsight.results.timings import Stat, Timing
 
 
 def net(*children, **more):

@@ -3,7 +3,9 @@
 import pytest
 
 from flopsight.analysis.growth import fit_growth, module_growth, own_flops
-from flopsight.tree import Cost, Node, Phases, Profile
+from flopsight.results.costs import Cost, Phases
+from flopsight.results.node import Node
+from flopsight.results.profile import Profile
 
 
 def test_the_parts_of_a_polynomial_are_found_at_the_largest_value():

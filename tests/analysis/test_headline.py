@@ -9,13 +9,13 @@ from profiles import lenet, module, rooted, stack
 import flopsight
 from flopsight import units
 from flopsight.analysis.headline import headline
-from flopsight.analysis.report_head import tiles
+from flopsight.analysis.report.page_head import tiles
 from flopsight.analysis.summary_facts import facts
-from flopsight.ceilings import MEASURED, Ceilings
-from flopsight.costs import Cost, OpRow
 from flopsight.render.summary import caveats
-from flopsight.timings import Stat, Timing
-from flopsight.tree import Environment, Profile
+from flopsight.results.ceilings import MEASURED, Ceilings
+from flopsight.results.costs import Cost, OpRow
+from flopsight.results.profile import Environment, Profile
+from flopsight.results.timings import Stat, Timing
 
 
 def test_five_lines_say_cost_time_limit_bound_and_the_first_finding():

@@ -10,7 +10,8 @@ from flopsight.analysis.merging import PLACE, RULES, merged
 from flopsight.analysis.passes import to_depth, to_rows
 from flopsight.analysis.phase_filter import only
 from flopsight.analysis.tables import tree_rows
-from flopsight.tree import Node, Profile
+from flopsight.results.node import Node
+from flopsight.results.profile import Profile
 
 BLOCKS = 4
 TIMES = {"latency": 1.0, "stream_latency": 3.0, "host_latency": 0.5, "backward_latency": 2.0}

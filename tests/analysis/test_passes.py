@@ -11,7 +11,7 @@ from random_trees import trees
 from flopsight.analysis.folding import fold
 from flopsight.analysis.merging import Group
 from flopsight.analysis.passes import to_depth, to_rows, without_idle
-from flopsight.tree import Cost
+from flopsight.results.costs import Cost
 
 
 def totals(root):

@@ -9,9 +9,13 @@ from profiles import module, rooted
 from random_trees import trees
 
 from flopsight.analysis.phase_filter import only
-from flopsight.caveats import BadFormula, Note, UnknownOps, Window
-from flopsight.records import PHASES
-from flopsight.tree import Cost, Coverage, OpRow, Profile, Stat, Timing, UnknownOp, Whole
+from flopsight.results.caveats import BadFormula, Note, UnknownOps, Window
+from flopsight.results.costs import Cost, OpRow
+from flopsight.results.coverage import Coverage, UnknownOp
+from flopsight.results.profile import Profile
+from flopsight.results.records import PHASES
+from flopsight.results.timings import Stat, Timing
+from flopsight.results.world import Whole
 
 MACS = 3 * 4 * 2
 FORWARD = Cost(MACS, 2 * MACS, 4 * (3 * 4 + 4 * 2 + 3 * 2))

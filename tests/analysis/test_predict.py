@@ -5,10 +5,11 @@ from dataclasses import replace
 import pytest
 from profiles import module, rooted
 
-from flopsight.analysis.predict import predict
-from flopsight.ceilings import MEASURED, Ceilings
-from flopsight.costs import Cost, OpRow
-from flopsight.tree import Coverage, Environment, Profile
+from flopsight.analysis.limits.predict import predict
+from flopsight.results.ceilings import MEASURED, Ceilings
+from flopsight.results.costs import Cost, OpRow
+from flopsight.results.coverage import Coverage
+from flopsight.results.profile import Environment, Profile
 
 DEVICE = Ceilings(
     "Round", {"bfloat16": 1e12}, 1e10, source=MEASURED, host={"op": 1e-5, "view": 1e-6, "module": 3e-6}, shortest_kernel=1e-6,

@@ -8,13 +8,13 @@ from hypothesis import given, settings
 from profiles import lenet, module, oddities, rooted, stack
 from random_trees import trees
 
-from flopsight.analysis.report import METRICS, memory_curve, report
-from flopsight.analysis.report_head import verdict
-from flopsight.caveats import Assumed, BusyMachine, Note
-from flopsight.costs import Cost, OpRow
-from flopsight.memory_curve import MemoryCurve
-from flopsight.records import Span
-from flopsight.tree import Profile
+from flopsight.analysis.report.page_data import METRICS, memory_curve, report
+from flopsight.analysis.report.page_head import verdict
+from flopsight.results.caveats import Assumed, BusyMachine, Note
+from flopsight.results.costs import Cost, OpRow
+from flopsight.results.memory_curve import MemoryCurve
+from flopsight.results.profile import Profile
+from flopsight.results.records import Span
 
 
 def column(page, name):

@@ -5,8 +5,8 @@ from dataclasses import replace
 from profiles import lenet, module, rooted
 
 from flopsight.analysis.compare import compare
-from flopsight.analysis.report_diff import diff_report, diff_tiles, diff_verdict
-from flopsight.tree import Profile
+from flopsight.analysis.report.page_diff import diff_report, diff_tiles, diff_verdict
+from flopsight.results.profile import Profile
 
 
 def net(*children):

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 from profiles import lenet, module, rooted, stack
 
-from flopsight.analysis.report_head import job_verdict, tiles, verdict
-from flopsight.job import Job
-from flopsight.timings import Stat, Timing
-from flopsight.tree import Profile
-from flopsight.world import World
+from flopsight.analysis.report.page_head import job_verdict, tiles, verdict
+from flopsight.results.job import Job
+from flopsight.results.profile import Profile
+from flopsight.results.timings import Stat, Timing
+from flopsight.results.world import World
 
 
 def shown(profile, **options):

@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 from profiles import module, rooted
 
-from flopsight.analysis.report_limits import limit_sentence, limits
-from flopsight.ceilings import Ceilings
-from flopsight.costs import Cost, OpRow, Phases
-from flopsight.timings import Stat, Timing
-from flopsight.tree import Environment, Profile
+from flopsight.analysis.report.page_limits import limit_sentence, limits
+from flopsight.results.ceilings import Ceilings
+from flopsight.results.costs import Cost, OpRow, Phases
+from flopsight.results.profile import Environment, Profile
+from flopsight.results.timings import Stat, Timing
 
 CEILINGS = Ceilings("toy", {"float32": 1000.0}, bandwidth=100.0)
 

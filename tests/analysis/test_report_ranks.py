@@ -4,12 +4,12 @@ from dataclasses import replace
 
 from profiles import module, rooted
 
-from flopsight.analysis.report_ranks import collectives, ranks
-from flopsight.comm import CommRow
-from flopsight.job import Job
-from flopsight.timings import Stat, Timing
-from flopsight.tree import Profile
-from flopsight.world import World
+from flopsight.analysis.report.page_ranks import collectives, ranks
+from flopsight.results.comm import CommRow
+from flopsight.results.job import Job
+from flopsight.results.profile import Profile
+from flopsight.results.timings import Stat, Timing
+from flopsight.results.world import World
 
 GATHER = CommRow("all_gather", "forward", calls=2, bytes=64, wire_bytes=64, group_size=2, dim="dp")
 SHAPES = CommRow("broadcast", "forward", calls=1, bytes=8, wire_bytes=8, group_size=2, setup=True)

@@ -4,9 +4,7 @@ import pytest
 from profiles import module, rooted
 
 from flopsight import units
-from flopsight.analysis.merging import merged
-from flopsight.analysis.passes import to_depth
-from flopsight.analysis.roofline import (
+from flopsight.analysis.limits.roofline import (
     bound_by,
     compulsory_bytes,
     device_seconds,
@@ -15,12 +13,15 @@ from flopsight.analysis.roofline import (
     limit_beside_cache,
     roof_of,
 )
-from flopsight.ceilings import Ceilings
-from flopsight.comm import CommRow
-from flopsight.costs import Cost, OpRow
+from flopsight.analysis.merging import merged
+from flopsight.analysis.passes import to_depth
 from flopsight.errors import InputError
 from flopsight.hardware.peaks import lookup
-from flopsight.tree import Environment, Profile, Stat, Timing
+from flopsight.results.ceilings import Ceilings
+from flopsight.results.comm import CommRow
+from flopsight.results.costs import Cost, OpRow
+from flopsight.results.profile import Environment, Profile
+from flopsight.results.timings import Stat, Timing
 
 TERA, GIGA = 10**12, 10**9
 DEVICE = Ceilings(

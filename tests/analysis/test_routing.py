@@ -21,7 +21,7 @@ from releases import since
 from torch import nn
 
 import flopsight
-from flopsight.caveats import UnknownRouting
+from flopsight.results.caveats import UnknownRouting
 
 ROUTER = WIDTH * EXPERTS + EXPERTS
 STACKED = 2 * WIDTH * HIDDEN

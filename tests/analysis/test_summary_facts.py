@@ -7,8 +7,12 @@ from older_times import older_print, tids_rows
 from profiles import lenet, module, oddities, rooted, stack
 
 from flopsight.analysis.summary_facts import facts, pass_bytes
-from flopsight.records import OUTSIDE
-from flopsight.tree import CommRow, Cost, Profile, Stat, Timing, Whole
+from flopsight.results.comm import CommRow
+from flopsight.results.costs import Cost
+from flopsight.results.profile import Profile
+from flopsight.results.records import OUTSIDE
+from flopsight.results.timings import Stat, Timing
+from flopsight.results.world import Whole
 
 
 def said(profile):

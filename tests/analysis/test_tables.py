@@ -10,8 +10,9 @@ from random_trees import trees
 from flopsight.analysis.folding import fold
 from flopsight.analysis.tables import depth_table, mark, op_totals, own_rows, records, tree_rows
 from flopsight.errors import InputError
-from flopsight.records import OUTSIDE
-from flopsight.tree import Cost, OpRow, Profile
+from flopsight.results.costs import Cost, OpRow
+from flopsight.results.profile import Profile
+from flopsight.results.records import OUTSIDE
 
 
 @given(root=trees)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from flopsight.analysis.build import Observed, build
 from flopsight.analysis.times import with_times
-from flopsight.costs import Cost
 from flopsight.formulas import FORMULAS
-from flopsight.records import ModuleRow, OpRecord, TensorMeta
-from flopsight.tree import Node, Phases
+from flopsight.results.costs import Cost, Phases
+from flopsight.results.node import Node
+from flopsight.results.records import ModuleRow, OpRecord, TensorMeta
 
 
 def model() -> Node:

@@ -6,10 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from flopsight import store
-from flopsight.analysis.explain import why_unknown
-from flopsight.analysis.summary_facts import facts
-from flopsight.analysis.utilization import (
+from flopsight.analysis.limits.explain import why_unknown
+from flopsight.analysis.limits.utilization import (
     achieved,
     flops_per_token,
     hfu,
@@ -18,8 +16,13 @@ from flopsight.analysis.utilization import (
     model_flops,
     step_seconds,
 )
+from flopsight.analysis.summary_facts import facts
+from flopsight.files import store
 from flopsight.render.summary import caveats
-from flopsight.tree import Cost, Environment, Node, OpRow, Phases, Profile, Stat, Timing
+from flopsight.results.costs import Cost, OpRow, Phases
+from flopsight.results.node import Node
+from flopsight.results.profile import Environment, Profile
+from flopsight.results.timings import Stat, Timing
 
 PUBLISHED = {
     case["name"]: case

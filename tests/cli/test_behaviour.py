@@ -16,7 +16,7 @@ from flopsight.analysis.tables import SORTS
 from flopsight.cli.app import app
 from flopsight.cli.completion import complete_format
 from flopsight.render.formats import find_printed
-from flopsight.timings import Stat, Timing
+from flopsight.results.timings import Stat, Timing
 
 
 @pytest.fixture(name="flops")

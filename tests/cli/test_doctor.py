@@ -6,7 +6,7 @@ import pytest
 
 from flopsight.cli import main
 from flopsight.doctor import examine as examination
-from flopsight.doctor.finding import Checked, Examination
+from flopsight.doctor.checkup import Checked, Examination
 
 GOOD = Checked("closed forms", "matmul", True, "512", "every count")
 BAD = Checked("facilities", "traces", False, "no spans", "timelines")

@@ -7,11 +7,11 @@ import torch
 
 import flopsight
 from flopsight import cli
-from flopsight.ceilings import MEASURED, Ceilings
-from flopsight.cli import ceilings as first
+from flopsight.cli import short_measurement as first
 from flopsight.hardware import measured
-from flopsight.hardware.ceilings import recall, remember
 from flopsight.hardware.detect import cpu_name
+from flopsight.hardware.known_ceilings import recall, remember
+from flopsight.results.ceilings import MEASURED, Ceilings
 
 QUICK = ("profile", "zoo:lenet5", "-i", "4x1x32x32", "--warmup", "0", "--repeats", "1", "--depth", "0")
 FAST = measured.Pace(whole=0.3, warm_up=0.0, products=0.01, memory=0.02, copied=1 << 20, flush=1 << 10)
@@ -205,5 +205,5 @@ def test_another_machine_is_measured_anew(folder, monkeypatch, change):
     elif change == "instructions":
         monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "SVE256")
     elif change == "processors":
-        monkeypatch.setattr("flopsight.hardware.ceilings._processors", lambda: 999)
+        monkeypatch.setattr("flopsight.hardware.known_ceilings._processors", lambda: 999)
     assert recall(cpu_name(), threads + (change == "threads")) is None

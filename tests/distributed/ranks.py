@@ -1,8 +1,11 @@
 """Profiles as ranks of one job would make them, worked out by hand."""
 
-from flopsight.costs import Cost, Phases
-from flopsight.records import Parameter
-from flopsight.tree import Environment, Node, Profile, Stat, Timing, Whole, World
+from flopsight.results.costs import Cost, Phases
+from flopsight.results.node import Node
+from flopsight.results.profile import Environment, Profile
+from flopsight.results.records import Parameter
+from flopsight.results.timings import Stat, Timing
+from flopsight.results.world import Whole, World
 
 MACS, PARAMS = 4_096, 512
 

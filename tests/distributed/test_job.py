@@ -3,11 +3,11 @@
 import pytest
 from distributed.ranks import MACS, PARAMS, halves, rank
 
-from flopsight import store
 from flopsight.analysis.compare import compare
 from flopsight.errors import InputError
-from flopsight.job import Job
-from flopsight.tree import Whole
+from flopsight.files import store
+from flopsight.results.job import Job
+from flopsight.results.world import Whole
 
 
 def test_ranks_that_share_tensors_each_know_the_whole():

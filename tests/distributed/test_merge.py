@@ -7,10 +7,10 @@ from distributed.ranks import halves, rank
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flopsight import store
-from flopsight.distributed.merge import FEW, join, merge, packed, unpacked
+from flopsight.distributed.join import FEW, join, merge, packed, unpacked
 from flopsight.errors import InputError
-from flopsight.rank_summary import fingerprint, summary_of
+from flopsight.files import store
+from flopsight.results.rank_summary import fingerprint, summary_of
 
 
 def saved(folder, profiles):

@@ -10,7 +10,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.testing._internal.distributed.fake_pg import FakeStore
 
 from flopsight.distributed.topology import world_of
-from flopsight.tree import World
+from flopsight.results.world import World
 
 
 @pytest.fixture(name="third_of_six")

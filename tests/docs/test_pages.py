@@ -8,8 +8,8 @@ import typer.main
 from docs import pages
 from interpreters import fork
 
-from flopsight.caveats import all_kinds
 from flopsight.cli.app import app
+from flopsight.results.caveats import all_kinds
 
 MORE = {"docs/deepspeed.md": "deepspeed is in a lane of its own"}
 """Pages whose Python needs a package that the plain tests do not have."""

@@ -8,9 +8,9 @@ import torch
 
 from flopsight.capture.hooks import release
 from flopsight.doctor import closed_forms, facilities, private_apis
+from flopsight.doctor.checkup import Checked, Examination
 from flopsight.doctor.examine import examine
-from flopsight.doctor.finding import Checked, Examination
-from flopsight.doctor.page import lines, verdict
+from flopsight.doctor.lines import lines, verdict
 
 CPU = torch.device("cpu")
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from profiles import lenet
 
-from flopsight import files
 from flopsight.errors import FlopsightError, OutputError
+from flopsight.files import whole_files
 
 
 def test_a_write_that_fails_leaves_the_old_file_and_nothing_beside_it(tmp_path, monkeypatch):
@@ -22,7 +22,7 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_beside_it(tmp_path, 
 
     monkeypatch.setattr("pathlib.Path.replace", full)
     with pytest.raises(OutputError, match="p.json cannot be written: No space left on device"):
-        files.write_text(path, "new")
+        whole_files.write_text(path, "new")
 
     assert path.read_text() == "old"
     assert [child.name for child in tmp_path.iterdir()] == ["p.json"]
@@ -31,9 +31,9 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_beside_it(tmp_path, 
 KILLED = """
 import os, sys
 from pathlib import Path
-from flopsight import files
+from flopsight.files import whole_files
 Path.replace = lambda *_: os.kill(os.getpid(), 9)
-files.write_text(sys.argv[1], "new" * 100_000)
+whole_files.write_text(sys.argv[1], "new" * 100_000)
 """
 
 
@@ -53,7 +53,7 @@ def test_a_link_stays_a_link_and_permissions_stay(tmp_path):
     target.chmod(0o640)
     link.symlink_to(target)
 
-    files.write_text(link, "new")
+    whole_files.write_text(link, "new")
 
     assert link.is_symlink()
     assert target.read_text() == "new"
@@ -63,7 +63,7 @@ def test_a_link_stays_a_link_and_permissions_stay(tmp_path):
 def test_a_new_file_has_the_permissions_that_any_new_file_has(tmp_path):
     (tmp_path / "plain").write_text("x")
 
-    files.write_text(tmp_path / "deep" / "ours", "x")
+    whole_files.write_text(tmp_path / "deep" / "ours", "x")
 
     assert (tmp_path / "deep" / "ours").stat().st_mode == (tmp_path / "plain").stat().st_mode
 
@@ -79,25 +79,25 @@ def test_what_is_no_file_is_refused_in_one_sentence(tmp_path, make):
         path.write_text("x")
         path = path / "q.json"
 
-    for write in (lambda: files.write_text(path, "x"), lambda: lenet().save(path), lambda: lenet().to_html(path)):
+    for write in (lambda: whole_files.write_text(path, "x"), lambda: lenet().save(path), lambda: lenet().to_html(path)):
         with pytest.raises(FlopsightError, match="cannot be written: "):
             write()
     with pytest.raises(FlopsightError, match="cannot be written: "):
-        files.check_writable(path)
+        whole_files.check_writable(path)
 
 
 def test_devices_take_text_as_it_comes():
-    files.check_writable("/dev/null")
+    whole_files.check_writable("/dev/null")
 
-    files.write_text("/dev/null", "x")
+    whole_files.write_text("/dev/null", "x")
 
     assert stat.S_ISCHR(Path("/dev/null").stat().st_mode), "it is still the device"
     with pytest.raises(OutputError, match="No space left on device"):
-        files.write_text("/dev/full", "x" * 100_000)
+        whole_files.write_text("/dev/full", "x" * 100_000)
 
 
 def test_the_standard_output_by_its_name_is_written_and_stays(tmp_path):
-    code = "from flopsight import files; print('a', flush=True); files.write_text('/dev/stdout', 'b\\n'); print('c')"
+    code = "from flopsight.files import whole_files; print('a', flush=True); whole_files.write_text('/dev/stdout', 'b\\n'); print('c')"
 
     piped = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
 
@@ -109,11 +109,11 @@ def test_a_link_that_leads_to_itself_stays_and_the_write_is_refused(tmp_path):
     link.symlink_to(link)
 
     with pytest.raises(OutputError, match="p.json cannot be written: it is a link that leads to itself"):
-        files.write_text(link, "new")
+        whole_files.write_text(link, "new")
 
     assert link.is_symlink()
 
 
 def test_a_name_that_no_file_can_have_is_one_sentence(tmp_path):
     with pytest.raises(OutputError, match="cannot be written: .*embedded null"):
-        files.write_text(f"{tmp_path}/a\0b", "new")
+        whole_files.write_text(f"{tmp_path}/a\0b", "new")

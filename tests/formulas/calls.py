@@ -8,7 +8,7 @@ from flopsight.capture.count.opinfo import describe
 from flopsight.capture.count.sparse_facts import sparse_facts
 from flopsight.capture.hooks import internals
 from flopsight.formulas import known, price
-from flopsight.records import OpRecord, TensorMeta
+from flopsight.results.records import OpRecord, TensorMeta
 
 KERNELS = ("CompositeExplicitAutograd", "CompositeExplicitAutogradNonFunctional", "CPU")
 COPIES = {"aten.clone", "aten._to_copy", "aten.where", "aten.masked_fill"}

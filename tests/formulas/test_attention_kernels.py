@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from releases import load_varlen
 
 from flopsight.formulas import price
-from flopsight.records import OpRecord
+from flopsight.results.records import OpRecord
 
 load_varlen()
 few = settings(max_examples=20)

@@ -3,8 +3,8 @@
 import pytest
 
 from flopsight.formulas import price
-from flopsight.records import OpRecord, TensorMeta
-from flopsight.tree import Cost
+from flopsight.results.costs import Cost
+from flopsight.results.records import OpRecord, TensorMeta
 
 ROWS, WIDTH, OUTPUTS = 6, 32, 16
 PRODUCTS = ROWS * WIDTH * OUTPUTS

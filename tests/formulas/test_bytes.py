@@ -63,7 +63,7 @@ def test_a_bag_reads_the_rows_it_adds():
 
 
 def test_an_op_without_a_formula_still_shows_its_bytes():
-    from flopsight.records import OpRecord
+    from flopsight.results.records import OpRecord
 
     made = OpRecord("mylib.myop", args={"x": tensor((4,))}, outputs=(tensor((4,)),))
 

@@ -6,7 +6,7 @@ from formulas.calls import call, cost, handmade
 from releases import since
 
 import flopsight
-from flopsight.records import OpRecord, TensorMeta
+from flopsight.results.records import OpRecord, TensorMeta
 
 HALF, INDEX = 2, 4
 """Bytes of a bfloat16, and of where a group ends."""

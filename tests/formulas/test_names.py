@@ -9,7 +9,7 @@ from releases import absent_here, load_varlen
 
 from flopsight.capture.count.opinfo import kind_of
 from flopsight.formulas import FORMULAS, find, known
-from flopsight.records import OpRecord, TensorMeta
+from flopsight.results.records import OpRecord, TensorMeta
 
 load_varlen()
 

@@ -4,8 +4,16 @@ import torch
 
 from flopsight.capture.count.opinfo import OpInfo
 from flopsight.formulas import find
-from flopsight.op_kinds import FILLED, FILLED_TOGETHER, MOVED, NO_WORK, POINTWISE, POINTWISE_WITH_NOISE, listed_kind
-from flopsight.records import OpRecord
+from flopsight.results.op_kinds import (
+    FILLED,
+    FILLED_TOGETHER,
+    MOVED,
+    NO_WORK,
+    POINTWISE,
+    POINTWISE_WITH_NOISE,
+    listed_kind,
+)
+from flopsight.results.records import OpRecord
 
 LISTS = (NO_WORK, MOVED, FILLED, FILLED_TOGETHER, POINTWISE, POINTWISE_WITH_NOISE)
 

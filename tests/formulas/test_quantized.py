@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flopsight.formulas import price
-from flopsight.records import OpRecord
+from flopsight.results.records import OpRecord
 
 size = st.integers(1, 4)
 few = settings(max_examples=15)

@@ -5,8 +5,8 @@ from formulas.calls import tensor
 
 from flopsight.errors import FormulaError
 from flopsight.formulas import FORMULAS, find, formula, known, place, price, registry
-from flopsight.records import OpRecord
-from flopsight.tree import Cost
+from flopsight.results.costs import Cost
+from flopsight.results.records import OpRecord
 
 
 @pytest.fixture(autouse=True)

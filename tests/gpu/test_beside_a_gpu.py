@@ -8,7 +8,7 @@ import pytest
 import torch
 from script.running import SCRIPTS, plain, start
 
-from flopsight.store import loads
+from flopsight.files.store import loads
 
 pytestmark = pytest.mark.skipif(
     not torch.cuda.is_available(), reason="needs a CUDA device; CPU twins are in tests/script"

@@ -5,8 +5,8 @@ import torch
 from torch import nn
 
 import flopsight
-from flopsight.hardware.ceilings import remember
 from flopsight.hardware.detect import detect
+from flopsight.hardware.known_ceilings import remember
 from flopsight.hardware.measured import measure
 
 pytestmark = pytest.mark.skipif(

@@ -7,14 +7,14 @@ import pytest
 import torch
 
 import flopsight
-from flopsight.ceilings import MEASURED, Ceilings
-from flopsight.hardware import ceilings as kept
-from flopsight.hardware.ceilings import cache_file, ceilings_of, recall, remember
+from flopsight.hardware import known_ceilings as kept
 from flopsight.hardware.detect import Found, cpu_name
+from flopsight.hardware.device_page import lines
 from flopsight.hardware.efficiency import share_reached
+from flopsight.hardware.known_ceilings import cache_file, ceilings_of, recall, remember
 from flopsight.hardware.peaks import lookup
-from flopsight.hardware.report import lines
 from flopsight.hardware.sampling import undisturbed
+from flopsight.results.ceilings import MEASURED, Ceilings
 
 OWN = Ceilings(
     "NVIDIA H200", {"bfloat16": 800e12, "tf32": 400e12, "float32": 46e12}, 4.3e12, source=MEASURED, made="2026-01-01T00:00:00",

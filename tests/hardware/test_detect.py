@@ -10,8 +10,8 @@ import torch
 from flopsight.errors import ConfigError, InputError
 from flopsight.hardware import precision
 from flopsight.hardware.detect import CUDNN, detect
+from flopsight.hardware.device_page import lines
 from flopsight.hardware.peaks import Ambiguous
-from flopsight.hardware.report import lines
 from flopsight.hardware.user_peaks import VARIABLE, stated_peaks
 
 GIB = 2**30

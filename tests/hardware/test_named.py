@@ -3,9 +3,9 @@
 import pytest
 
 from flopsight.errors import InputError
+from flopsight.hardware.device_page import row_lines
 from flopsight.hardware.named import datasheet, named_ceilings, named_device
 from flopsight.hardware.peaks import devices
-from flopsight.hardware.report import row_lines
 
 ROWS = devices()
 

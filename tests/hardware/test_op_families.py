@@ -2,8 +2,8 @@
 
 import pytest
 
-from flopsight.costs import Cost, OpRow
 from flopsight.hardware.op_families import BROADER, family
+from flopsight.results.costs import Cost, OpRow
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from profiles import lenet, stack
 
 from flopsight.errors import InputError
 from flopsight.integrations.trackers import log_profile, scalars
-from flopsight.tree import Stat
+from flopsight.results.timings import Stat
 
 
 class Writer:

@@ -6,8 +6,8 @@ from fake_clock import FakeClock
 from torch import nn
 
 from flopsight.capture.time import clock
-from flopsight.caveats import CountedLive, Note, NoTwin, OtherPath
 from flopsight.loop.oneshot import OneShot
+from flopsight.results.caveats import CountedLive, Note, NoTwin, OtherPath
 
 ROWS, WIDE = 4, 8
 X = torch.ones(ROWS, WIDE)

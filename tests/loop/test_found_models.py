@@ -4,9 +4,9 @@ import torch
 from found_models import MACS, Small, found
 from torch import nn
 
-from flopsight.caveats import MovedWindow
 from flopsight.loop.schedule import MOST_MOVES
 from flopsight.loop.window import StepWindow
+from flopsight.results.caveats import MovedWindow
 
 
 def train(model, optimizer):

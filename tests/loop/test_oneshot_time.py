@@ -6,8 +6,8 @@ from torch import nn
 from toys import ROWS, WIDE
 
 from flopsight.capture.time import clock
-from flopsight.caveats import CountedLive, NoTwin
 from flopsight.loop.oneshot import OneShot
+from flopsight.results.caveats import CountedLive, NoTwin
 
 TIME = FakeClock()
 

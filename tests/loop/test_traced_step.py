@@ -4,7 +4,7 @@ import pytest
 import torch
 from traced_host import fake_device, two
 
-from flopsight.capture.model.run import Run
+from flopsight.capture.model.model_run import Run
 from flopsight.capture.time.clock import Clock
 from flopsight.loop.window import StepWindow
 

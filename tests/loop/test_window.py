@@ -12,9 +12,9 @@ from loop.loops import MACS, OUT, PARAMS, ROWS, WIDE, Descent, Layer, rows
 from torch import nn
 
 import flopsight
-from flopsight.caveats import CountedLive, CutOff, NotCalled, ShapesChanged, Window
 from flopsight.errors import InputError, StateError
 from flopsight.loop.window import StepWindow
+from flopsight.results.caveats import CountedLive, CutOff, NotCalled, ShapesChanged, Window
 
 
 def train(window, model, optimizer, time, batches, *, paces=None, wait=0.0, glue=0.0):

@@ -8,7 +8,7 @@ import torch
 from toys import MACS, Net, graph_count
 
 import flopsight
-from flopsight.caveats import CompiledWhole, Distorted
+from flopsight.results.caveats import CompiledWhole, Distorted
 
 X = torch.ones(4, 8)
 

@@ -10,7 +10,7 @@ from torch import nn
 from toys import BrokenStep, Net, Raises, RaisesInBackward, Trouble
 
 import flopsight
-from flopsight.capture.model.run import Run
+from flopsight.capture.model.model_run import Run
 from flopsight.capture.time.clock import Clock
 from flopsight.capture.time.latency import measure_latency
 

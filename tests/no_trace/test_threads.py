@@ -8,9 +8,9 @@ from torch import nn
 
 import flopsight
 from flopsight.capture.time.module_marks import Timer
-from flopsight.capture.twin import attention
-from flopsight.capture.twin.attention import attention_as_on
-from flopsight.caveats import OtherThreads
+from flopsight.capture.twin import attention_kernels as attention
+from flopsight.capture.twin.attention_kernels import attention_as_on
+from flopsight.results.caveats import OtherThreads
 
 X = torch.ones(4, 8)
 

@@ -8,39 +8,15 @@ import flopsight
 ROOT = Path(flopsight.__file__).parent
 
 FLOORS = (
-    ("units", "errors", "files", "codec", "printable", "progress", "collector", "read_only"),
-    (
-        "tree",
-        "node",
-        "coverage",
-        "costs",
-        "timings",
-        "memory_curve",
-        "ceilings",
-        "conditions",
-        "comm",
-        "world",
-        "job",
-        "rank_summary",
-        "records",
-        "op_kinds",
-        "caveats",
-        "store",
-        "tree_codec",
-        "config",
-    ),
+    ("units", "errors", "progress"),
+    ("results", "files", "config"),
     ("capture", "formulas", "hardware", "zoo", "distributed"),
-    ("analysis", "distributed.merge", "distributed.gather"),
-    ("render",),
-    ("parallel_figures",),
-    ("run_profile",),
-    ("script.frames",),
+    ("analysis", "distributed.join", "distributed.gather"),
+    ("render", "script.frames"),
     ("targets",),
-    ("counting",),
     ("engine",),
-    ("measure", "decoding", "loop"),
+    ("loop",),
     ("script", "doctor"),
-    ("sweeping",),
     ("compat",),
     ("cli", "integrations"),
 )
@@ -75,34 +51,7 @@ DOORS = {
 ROOF = {"", "__init__", "__main__", "profiling"}
 """The public names, `python -m flopsight`, and the import path that DeepSpeed's users know."""
 
-NO_TORCH = (
-    "errors",
-    "units",
-    "progress",
-    "collector",
-    "records",
-    "op_kinds",
-    "tree",
-    "node",
-    "memory_curve",
-    "coverage",
-    "costs",
-    "timings",
-    "ceilings",
-    "conditions",
-    "read_only",
-    "comm",
-    "world",
-    "job",
-    "rank_summary",
-    "caveats",
-    "store",
-    "config",
-    "formulas",
-    "analysis",
-    "render",
-    "hardware",
-)
+NO_TORCH = ("errors", "units", "progress", "config", "results", "files", "formulas", "analysis", "render", "hardware")
 
 
 def module_name(path):
@@ -150,7 +99,7 @@ def _targets(node, name, is_package):
     base = ".".join(["flopsight", *around])
     if node.module:
         base = f"{base}.{node.module}"
-    # `from . import tree` names a module, `from .tree import Node` does not
+    # `from . import node` names a module, `from .node import Node` does not
     return [f"{base}.{alias.name}" if _exists(f"{base}.{alias.name}") else base for alias in node.names]
 
 
@@ -185,9 +134,9 @@ def broken_rules(name, found):
 def _is_door(name, function):
     if name == "analysis.compare":
         return function in {"render", "to_html", NOTEBOOK}
-    if name == "node":
+    if name == "results.node":
         return function in {"limit", "bound", NOTEBOOK}
-    return name in ("tree", "job") and function in DOORS
+    return name in ("results.profile", "results.job") and function in DOORS
 
 
 def test_every_import_points_down():
@@ -198,12 +147,12 @@ def test_every_import_points_down():
 
 def test_an_import_that_points_up_is_noticed():
     up = imports(ast.parse("from ..render import render"), "analysis.tables", False)
-    deep = imports(ast.parse("def f():\n    from ..measure import profile"), "render.tree", False)
+    deep = imports(ast.parse("def f():\n    from ..engine.measure import profile"), "render.tree", False)
     sideways = imports(ast.parse("from ...formulas.registry import known"), "capture.count.dispatch", False)
-    down = imports(ast.parse("from ..tree import Node"), "analysis.tables", False)
+    down = imports(ast.parse("from ..results.node import Node"), "analysis.tables", False)
 
     assert broken_rules("analysis.tables", up) == ["analysis.tables imports render"]
-    assert broken_rules("render.tree", deep) == ["render.tree imports measure"]
+    assert broken_rules("render.tree", deep) == ["render.tree imports engine.measure"]
     assert broken_rules("capture.count.dispatch", sideways) == ["capture.count.dispatch imports formulas.registry"]
     assert broken_rules("analysis.tables", down) == []
 
@@ -232,26 +181,12 @@ def test_a_room_of_capture_that_imports_a_later_one_is_noticed():
 
 
 def test_the_doors_of_a_profile_are_exactly_these():
-    found = dict(package())["tree"]
-    ground = {
-        "units",
-        "errors",
-        "records",
-        "caveats",
-        "costs",
-        "timings",
-        "memory_curve",
-        "node",
-        "coverage",
-        "world",
-        "comm",
-        "ceilings",
-        "conditions",
-        "read_only",
-        "files",
-    }
+    found = dict(package())["results.profile"]
+    ground = {"units", "errors", "results", "files.whole_files"}
     doors = {
-        function for target, function in found if target.startswith("flopsight.") and target.split(".")[1] not in ground
+        function
+        for target, function in found
+        if target.startswith("flopsight.") and not {target.split(".")[1], target.removeprefix("flopsight.")} & ground
     }
 
     assert doors == DOORS - {"__str__"}, "printing goes through render"

@@ -11,7 +11,7 @@ import pytest
 
 import flopsight
 
-FIRST = ["flopsight.store", "flopsight.measure", "flopsight.cli.profile", "flopsight.profiling"]
+FIRST = ["flopsight.files.store", "flopsight.engine.measure", "flopsight.cli.profile", "flopsight.profiling"]
 
 
 def run(code):

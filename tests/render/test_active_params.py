@@ -12,12 +12,12 @@ from torch import nn
 
 import flopsight
 from flopsight.analysis.budget import check
-from flopsight.analysis.report import report
-from flopsight.analysis.report_head import tiles
+from flopsight.analysis.report.page_data import report
+from flopsight.analysis.report.page_head import tiles
 from flopsight.integrations.trackers import scalars
-from flopsight.job import Job
-from flopsight.rank_summary import summary_of
 from flopsight.render.side_by_side import render as side_by_side
+from flopsight.results.job import Job
+from flopsight.results.rank_summary import summary_of
 from flopsight.units import si
 
 ROUTER = WIDTH * EXPERTS + EXPERTS

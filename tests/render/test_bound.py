@@ -5,12 +5,13 @@ from dataclasses import replace
 import pytest
 from profiles import lenet, module, rooted, stack
 
-from flopsight.analysis.bounds import bound_rows
-from flopsight.ceilings import Ceilings
-from flopsight.costs import Cost, OpRow
+from flopsight.analysis.limits.bounds import bound_rows
 from flopsight.errors import InputError
 from flopsight.render import render
-from flopsight.tree import Environment, Profile, Stat, Timing
+from flopsight.results.ceilings import Ceilings
+from flopsight.results.costs import Cost, OpRow
+from flopsight.results.profile import Environment, Profile
+from flopsight.results.timings import Stat, Timing
 
 DEVICE = Ceilings("Round", {"bfloat16": 1e12}, 1e10, cache=10**6)
 FLASH = OpRow(

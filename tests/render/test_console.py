@@ -14,7 +14,7 @@ from flopsight.render.comparison import page
 from flopsight.render.console import draw
 from flopsight.render.formats import FORMATS, PRINTED
 from flopsight.render.plain import plain
-from flopsight.tree import Profile
+from flopsight.results.profile import Profile
 
 
 def shown(profile, format="tree", width=120, colour=True, **options):

@@ -6,7 +6,10 @@ from dataclasses import replace
 from profiles import lenet, linear, module, oddities, rooted, stack
 
 from flopsight.render import render
-from flopsight.tree import Cost, Profile, Stat, Timing, Whole, World
+from flopsight.results.costs import Cost
+from flopsight.results.profile import Profile
+from flopsight.results.timings import Stat, Timing
+from flopsight.results.world import Whole, World
 
 
 def text_of(profile, **options):

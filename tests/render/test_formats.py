@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 from profiles import lenet, module, oddities, rooted, stack
 
-from flopsight import store
-from flopsight.costs import Cost
 from flopsight.errors import InputError
+from flopsight.files import store
 from flopsight.render import render
 from flopsight.render.formats import FORMATS, PRINTED, find_by_suffix, find_printed
-from flopsight.tree import Profile
+from flopsight.results.costs import Cost
+from flopsight.results.profile import Profile
 
 TIMELESS = [name for name in PRINTED if not FORMATS[name].needs_timeline]
 """Formats that draw any profile; a trace needs a timeline."""

@@ -6,7 +6,7 @@ from profiles import lenet, module, oddities, rooted, stack
 from flopsight.errors import InputError
 from flopsight.render.latex import escaped, render
 from flopsight.render.side_by_side import render as side_by_side
-from flopsight.tree import Profile
+from flopsight.results.profile import Profile
 
 
 @pytest.mark.parametrize("make", [lenet, stack, oddities])

@@ -25,7 +25,7 @@ def saved(tmp_path_factory):
 def test_importing_the_views_does_not_import_torch():
     code = "; ".join(
         f"import flopsight.{name}"
-        for name in ("render", "store", "formulas", "analysis.compare", "analysis.budget", "analysis.tables")
+        for name in ("render", "files.store", "formulas", "analysis.compare", "analysis.budget", "analysis.tables")
     )
 
     done = run(code)

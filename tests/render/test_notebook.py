@@ -6,8 +6,8 @@ import pytest
 from profiles import lenet, module, oddities, rooted, stack
 
 from flopsight.analysis.compare import compare
-from flopsight.job import Job
-from flopsight.tree import Profile
+from flopsight.results.job import Job
+from flopsight.results.profile import Profile
 
 EVIL = "</details><script>alert(1)</script>\x1b[2J"
 VALUES = {

@@ -7,8 +7,12 @@ import pytest
 from older_times import detailed_rows, older_print, tids_rows, time_in, with_times
 from profiles import module, rooted
 
-from flopsight.render import aprofiler, deepspeed, tids
-from flopsight.tree import Cost, Profile, Stat, Timing
+from flopsight.render import aprofiler_page as aprofiler
+from flopsight.render import deepspeed_page as deepspeed
+from flopsight.render import tids_page as tids
+from flopsight.results.costs import Cost
+from flopsight.results.profile import Profile
+from flopsight.results.timings import Stat, Timing
 
 BATCH, POINTS = 32, 1024
 

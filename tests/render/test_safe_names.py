@@ -9,12 +9,14 @@ from profiles import lenet, module, oddities, rooted
 from rich.console import Console
 
 from flopsight.analysis.compare import compare
-from flopsight.caveats import Note
 from flopsight.cli.ops import used_lines
-from flopsight.printable import one_line, printable
+from flopsight.files.printable import one_line, printable
 from flopsight.render import prepare, render
 from flopsight.render.formats import FORMATS, PICTURES
-from flopsight.tree import Coverage, Environment, OpRow, Profile, UnknownOp
+from flopsight.results.caveats import Note
+from flopsight.results.costs import OpRow
+from flopsight.results.coverage import Coverage, UnknownOp
+from flopsight.results.profile import Environment, Profile
 
 EVIL = "a\x1b[31mred\x07\r\u202e\x9b2J\u2028\ud800b"
 """A colour, a bell, a return, a turn of the writing direction, an 8-bit escape, a line separator, half a character."""

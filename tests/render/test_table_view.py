@@ -7,7 +7,8 @@ from flopsight.analysis.tables import own_rows
 from flopsight.errors import InputError
 from flopsight.render import render
 from flopsight.render.table import capped
-from flopsight.tree import Cost, OpRow, Profile
+from flopsight.results.costs import Cost, OpRow
+from flopsight.results.profile import Profile
 
 
 def table(profile, **options):

@@ -5,8 +5,10 @@ import json
 import pytest
 
 from flopsight.errors import InputError
-from flopsight.records import Span
-from flopsight.tree import Cost, Node, Phases, Profile
+from flopsight.results.costs import Cost, Phases
+from flopsight.results.node import Node
+from flopsight.results.profile import Profile
+from flopsight.results.records import Span
 
 
 def drawn(*spans):

@@ -5,9 +5,10 @@ import re
 import pytest
 from profiles import block, lenet, linear, module, oddities, rooted, stack
 
-from flopsight.caveats import BadFormula, Note
 from flopsight.render import render
-from flopsight.tree import Coverage, Profile, UnknownOp
+from flopsight.results.caveats import BadFormula, Note
+from flopsight.results.coverage import Coverage, UnknownOp
+from flopsight.results.profile import Profile
 
 
 def tree(profile, **options):

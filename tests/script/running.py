@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 
 from interpreters import NO_GPU, WARM, fork, heed_ctrl_c
 
-from flopsight.store import loads
+from flopsight.files.store import loads
 
 SCRIPTS = Path(__file__).parent / "scripts"
 FRESH = {"compiled.py", "language.py"}

@@ -6,8 +6,8 @@ import torch
 from torch import nn
 
 from flopsight.loop.window import StepWindow
-from flopsight.script.plan import Plan
 from flopsight.script.script_loop import ScriptLoop
+from flopsight.script.search import Plan
 
 
 class Small(nn.Sequential):

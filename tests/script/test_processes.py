@@ -2,10 +2,11 @@
 
 from pathlib import Path
 
+from releases import with_fsdp2
 from script.running import SCRIPTS, plain, profiled, torchrun
 
-from flopsight.store import loads
-from flopsight.tree import World
+from flopsight.files.store import loads
+from flopsight.results.world import World
 
 WORKERS = ("--workers", "2", "--samples", "20", "--epochs", "3")
 
@@ -76,6 +77,7 @@ def test_every_rank_profiles_itself_and_rank_0_prints(tmp_path):
         assert seen["module.0"].backward.macs == 3 * 6 * 10
 
 
+@with_fsdp2
 def test_ranks_that_share_the_parameters_show_their_part_and_the_whole(tmp_path):
     script = SCRIPTS / "sharded.py"
 

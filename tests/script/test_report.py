@@ -8,9 +8,9 @@ import pytest
 from profiles import lenet, oddities
 
 from flopsight.errors import InputError
-from flopsight.script.report import Report
-from flopsight.store import load
-from flopsight.tree import World
+from flopsight.files.store import load
+from flopsight.results.world import World
+from flopsight.script.output import Report
 
 
 def report(folder, **options):

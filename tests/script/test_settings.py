@@ -4,7 +4,7 @@ import json
 
 from script.running import SCRIPTS, start_warm
 
-from flopsight.store import loads
+from flopsight.files.store import loads
 
 SCRIPT = SCRIPTS / "exits.py"
 

@@ -8,7 +8,7 @@ import flopsight
 from flopsight.capture.hooks.optimizer_steps import after_optimizer_steps, optimizer_steps
 from flopsight.capture.hooks.patches import calls_of
 from flopsight.script.model_finder import ModelFinder
-from flopsight.script.plan import Plan
+from flopsight.script.search import Plan
 
 
 def test_parameters_of_a_model_found_late_are_no_activations():

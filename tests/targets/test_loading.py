@@ -5,7 +5,7 @@ import torch
 
 from flopsight import zoo
 from flopsight.errors import InputError
-from flopsight.script.plan import Plan
+from flopsight.script.search import Plan
 from flopsight.targets.inputs import parse_inputs
 from flopsight.targets.loading import load_target
 from flopsight.targets.users import TargetRaised, users_traceback

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 import flopsight
-from flopsight.zoo.registry import build
+from flopsight.zoo.catalogue import build
 
 ON = pytest.mark.parametrize("on", ["real", "meta"])
 

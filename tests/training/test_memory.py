@@ -9,7 +9,7 @@ from training.live import Peak, tensors
 from training.transformer import CHECKPOINTS, Transformer, tokens
 
 import flopsight
-from flopsight.zoo.registry import build
+from flopsight.zoo.catalogue import build
 
 ON = pytest.mark.parametrize("on", ["real", "meta"])
 ROWS, INTO, HIDDEN, OUT = 64, 8, 32, 4

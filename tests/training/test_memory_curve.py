@@ -9,8 +9,8 @@ from torch import nn
 from training.transformer import Transformer, tokens
 
 import flopsight
-from flopsight import store
 from flopsight.errors import ProfileFileError
+from flopsight.files import store
 
 ON = pytest.mark.parametrize("on", ["real", "meta"])
 ROWS, INTO, HIDDEN, OUT = 64, 8, 16, 2

@@ -9,7 +9,7 @@ from training.live import Births, kept_bytes
 from training.transformer import CHECKPOINTS, Transformer, tokens
 
 import flopsight
-from flopsight.zoo.registry import build
+from flopsight.zoo.catalogue import build
 
 
 def saved(model, args=(), kwargs=None, on="real"):

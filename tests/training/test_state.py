@@ -8,8 +8,8 @@ from leftovers import no_trace
 from torch import nn
 
 import flopsight
-from flopsight.caveats import PutBack
 from flopsight.errors import InputError
+from flopsight.results.caveats import PutBack
 
 ROWS, WIDE = 8, 16
 WEIGHTS = WIDE * WIDE + WIDE

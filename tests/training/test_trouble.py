@@ -6,8 +6,8 @@ import torch.nn.functional as F
 from torch import nn
 
 import flopsight
-from flopsight.caveats import Raised
 from flopsight.errors import InputError
+from flopsight.results.caveats import Raised
 
 ROWS, WIDE = 8, 16
 X = ROWS * WIDE * WIDE

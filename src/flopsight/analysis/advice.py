@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ..job import Job
-from ..tree import Profile
+from ..results.job import Job
+from ..results.profile import Profile
 from .findings import Finding, findings, job_findings
 from .headline import ceilings_text, limit_unknown
-from .roofline import ceilings_for, profile_limit
+from .limits.roofline import ceilings_for, profile_limit
 
 
 def advice_lines(found: Profile | Job, on: str | None = None) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ..tree import Profile
+from ..results.profile import Profile
 from .figures import figure
 
 

@@ -6,12 +6,13 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from ..caveats import BadFormula, Caveat, UnknownOps
-from ..comm import GroupKey
-from ..costs import ACROSS
 from ..formulas import COUNTED, UNKNOWN, Priced, price
-from ..records import OUTSIDE, ModuleCall, ModuleRow, OpRecord, Shape
-from ..tree import Cost, Coverage, Node, OpRow, Phases, UnknownOp
+from ..results.caveats import BadFormula, Caveat, UnknownOps
+from ..results.comm import GroupKey
+from ..results.costs import ACROSS, Cost, OpRow, Phases
+from ..results.coverage import Coverage, UnknownOp
+from ..results.node import Node
+from ..results.records import OUTSIDE, ModuleCall, ModuleRow, OpRecord, Shape
 from .communication import communication
 from .routing import with_uses
 

@@ -6,9 +6,8 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from ..comm import RECV, SEND, CommRow
-from ..node import build_up
-from ..tree import Node
+from ..results.comm import RECV, SEND, CommRow
+from ..results.node import Node, build_up
 
 Key = tuple[str, str]
 """A collective and its phase."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
-from ..comm import CommRow, GroupKey, wire_bytes
 from ..formulas.collective import exchanged
-from ..records import OpRecord
+from ..results.comm import CommRow, GroupKey, wire_bytes
+from ..results.records import OpRecord
 
 
 def communication(

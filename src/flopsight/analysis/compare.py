@@ -13,9 +13,10 @@ from typing import Any
 
 from .. import units
 from ..errors import InputError
-from ..job import Job
-from ..node import MOST_LETTERS
-from ..tree import Node, Profile, Stat
+from ..results.job import Job
+from ..results.node import MOST_LETTERS, Node
+from ..results.profile import Profile
+from ..results.timings import Stat
 from .figures import FIGURES, Figure, figure
 from .matching import matched
 

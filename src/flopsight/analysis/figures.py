@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from .. import units
 from ..errors import InputError, did_you_mean
-from ..tree import Profile, Stat
+from ..results.profile import Profile
+from ..results.timings import Stat
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 
-from ..node import build_up
-from ..tree import Node
+from ..results.node import Node, build_up
 from .merging import Group, merged
 from .passes import to_depth, to_rows
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from ..tree import Profile
+from ..results.profile import Profile
 
 EXACT = 1e-6
 """Share of the whole by which a fit may miss its points and still count as exact."""

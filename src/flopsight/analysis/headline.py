@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from .. import units
-from ..ceilings import Ceilings
-from ..tree import Profile
+from ..results.ceilings import Ceilings
+from ..results.profile import Profile
 from .findings import findings
-from .roofline import ABOVE, ceilings_for, node_bound, profile_limit, roof_of
+from .limits.roofline import ABOVE, ceilings_for, node_bound, profile_limit, roof_of
+from .limits.utilization import lasting, seconds_at_peak, step_seconds
 from .summary_facts import records_gradients
-from .utilization import lasting, seconds_at_peak, step_seconds
 
 LABEL = 10
 

@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from math import ceil
 
-from ..op_kinds import aten
-from ..records import ModuleCall, ModuleRow, OpRecord, Parameter, Shape
+from ..results.op_kinds import aten
+from ..results.records import ModuleCall, ModuleRow, OpRecord, Parameter, Shape
 
 LOOKUPS = aten("embedding _embedding_bag _embedding_bag_forward_only embedding_bag")
 RENORM = "aten.embedding_renorm"

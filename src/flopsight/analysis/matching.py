@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 
-from ..tree import Node, Profile
+from ..results.node import Node
+from ..results.profile import Profile
 
 
 def matched(before: Profile, after: Profile) -> list[tuple[Node, Node]]:

@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from ..comm import CommRow
-from ..comm import merged as merged_comm
-from ..records import BACKWARD, FORWARD, Parameter
-from ..tree import Node, OpRow, Phases
+from ..results.comm import CommRow
+from ..results.comm import merged as merged_comm
+from ..results.costs import OpRow, Phases
+from ..results.node import Node
+from ..results.records import BACKWARD, FORWARD, Parameter
 
 
 @dataclass(frozen=True, eq=False, repr=False)

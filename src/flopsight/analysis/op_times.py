@@ -6,8 +6,9 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from ..records import OPTIMIZER
-from ..tree import Node, OpRow
+from ..results.costs import OpRow
+from ..results.node import Node
+from ..results.records import OPTIMIZER
 
 OpTimes = Mapping[tuple[str, str, tuple[str, ...]], float]
 """Seconds by path, phase and the names of the ops around the work, the outermost first."""

@@ -7,9 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import count
 
-from ..node import build_up
-from ..records import PHASES
-from ..tree import Node
+from ..results.node import Node, build_up
+from ..results.records import PHASES
 from .merging import Group, closed, merged
 
 Pass = Callable[[Node], Node]

@@ -6,10 +6,14 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ..caveats import BadFormula, Caveat, Note, UnknownOps, Window
-from ..node import build_up
-from ..records import BACKWARD, FORWARD, OPTIMIZER, PHASES, RECOMPUTE
-from ..tree import FREE, Coverage, Node, OpRow, Profile, Timing, UnknownOp, Whole
+from ..results.caveats import BadFormula, Caveat, Note, UnknownOps, Window
+from ..results.costs import FREE, OpRow
+from ..results.coverage import Coverage, UnknownOp
+from ..results.node import Node, build_up
+from ..results.profile import Profile
+from ..results.records import BACKWARD, FORWARD, OPTIMIZER, PHASES, RECOMPUTE
+from ..results.timings import Timing
+from ..results.world import Whole
 from .merging import without_phases
 
 

@@ -12,11 +12,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import ceil, prod
 
-from ..caveats import Caveat, UnknownRouting
 from ..formulas import UNKNOWN, price
 from ..formulas.grouped import GROUPED, groups_read, rows_of, stack_of
-from ..op_kinds import aten
-from ..records import FORWARD, ModuleCall, ModuleRow, OpRecord, Parameter, Shape
+from ..results.caveats import Caveat, UnknownRouting
+from ..results.op_kinds import aten
+from ..results.records import FORWARD, ModuleCall, ModuleRow, OpRecord, Parameter, Shape
 from .lookups import rows_read
 
 STACK, MATRIX = 3, 2

@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from .. import units
-from ..tree import CommRow, Node, Profile, Stat
-from .explain import LEFT_OUT, passes, peaks, repeated
+from ..results.comm import CommRow
+from ..results.node import Node
+from ..results.profile import Profile
+from ..results.timings import Stat
+from .limits.explain import LEFT_OUT, passes, peaks, repeated
+from .limits.utilization import achieved, flops_per_token, mfu_causal
 from .tables import modules
-from .utilization import achieved, flops_per_token, mfu_causal
 
 NEARLY = 0.99
 """Share of a whole from which its parts are taken for all of it."""

@@ -6,8 +6,10 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from ..errors import InputError, did_you_mean
-from ..records import OUTSIDE, Parameter, Shape
-from ..tree import FREE, Cost, Node, Phases, Profile
+from ..results.costs import FREE, Cost, Phases
+from ..results.node import Node
+from ..results.profile import Profile
+from ..results.records import OUTSIDE, Parameter, Shape
 from .folding import times
 from .merging import Group, known_sum
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from ..tree import Node
+from ..results.node import Node
 
 Seconds = Mapping[str, float]
 """Measured seconds by module path."""

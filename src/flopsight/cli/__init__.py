@@ -92,7 +92,7 @@ def _our_fault() -> int:
 
 
 def _refuse(sentence: str, code: int) -> int:
-    from ..printable import one_line
+    from ..files.printable import one_line
 
     with suppress(OSError):
         print(f"flopsight: {one_line(sentence)}", file=sys.stderr)

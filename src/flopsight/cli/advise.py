@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..store import load
+from ..files.store import load
 from . import options
 
 

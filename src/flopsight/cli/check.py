@@ -9,7 +9,7 @@ import typer
 
 from ..config import read_budgets
 from ..errors import CheckFailed, InputError
-from ..store import load_profile
+from ..files.store import load_profile
 from . import options
 
 PROJECT = Path("pyproject.toml")

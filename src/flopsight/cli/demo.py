@@ -14,8 +14,8 @@ import typer
 from ..progress import Progress
 from ..targets.loading import load_target
 from . import options
-from .ceilings import short_measurement
 from .profile import profile_target
+from .short_measurement import short_measurement
 from .views import prepare_view
 
 MODEL = "zoo:resnet18"

@@ -32,7 +32,7 @@ def device(
     ] = False,
 ) -> None:
     """Show a device, its dense peaks, where those figures come from, and what was measured on this machine."""
-    from ..hardware.report import lines, row_lines
+    from ..hardware.device_page import lines, row_lines
 
     if name is not None and not HERE.fullmatch(name.strip().lower()):
         from ..hardware.named import named_device
@@ -47,8 +47,8 @@ def device(
     if measure:
         import torch
 
-        from ..files import check_writable
-        from ..hardware.ceilings import cache_file, remember
+        from ..files.whole_files import check_writable
+        from ..hardware.known_ceilings import cache_file, remember
         from ..hardware.measured import measure as measure_ceilings
 
         check_writable(cache_file())

@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 
 from ..errors import CheckFailed, InputError
-from ..files import check_writable
-from ..store import load_profile
+from ..files.store import load_profile
+from ..files.whole_files import check_writable
 
 
 def diff(

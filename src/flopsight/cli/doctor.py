@@ -16,7 +16,7 @@ def doctor(
 ) -> int:
     """Check that flopsight works with the torch that is installed, and name the figures that do not. Exit code 0 or 1."""
     from ..doctor.examine import examine
-    from ..doctor.page import lines
+    from ..doctor.lines import lines
 
     report = examine(device)
     print(json.dumps(report.as_json(), indent=2) if as_json else "\n".join(lines(report)))

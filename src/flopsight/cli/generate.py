@@ -6,19 +6,19 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ..errors import InputError
-from ..files import write_bytes
+from ..files.whole_files import write_bytes
 from ..targets.inputs import described
 from ..targets.users import users_code
 from .views import View
 
 if TYPE_CHECKING:
-    from ..decoding import Generation
+    from ..engine.decoding import Generation
     from ..targets.loading import Target
 
 
 def generate_tokens(target: Target, new_tokens: int, *, cache: str, repeats: int) -> Generation:
     """The prompt of a loaded target, and new tokens after it."""
-    from ..decoding import check_generates, generation, is_encoder_decoder
+    from ..engine.decoding import check_generates, generation, is_encoder_decoder
 
     check_generates(target.model)
     name = str(target.model.main_input_name) if is_encoder_decoder(target.model) else "input_ids"

@@ -22,7 +22,7 @@ def merge(
     sort: options.Sort = None,
 ) -> None:  # fmt: skip
     """Join the profiles of a job's ranks: side by side, and as one model."""
-    from ..distributed.merge import merge as merge_folder
+    from ..distributed.join import merge as merge_folder
 
     view = prepare_view(format, depth=depth, top=top, full=full, width=width, sort=sort, outputs=output or ())
     view.present(merge_folder(folder))

@@ -14,7 +14,7 @@ from ..targets.inputs import parse_inputs
 from . import options
 
 if TYPE_CHECKING:
-    from ..tree import Profile
+    from ..results.profile import Profile
 
 
 def ops(
@@ -32,7 +32,7 @@ def ops(
             raise InputError("-i, --train and --meta say how to run a TARGET; name one.")
         lines = formula_lines()
     elif target.endswith(".json"):
-        from ..store import load_profile
+        from ..files.store import load_profile
 
         lines = used_lines(load_profile(target))
     else:

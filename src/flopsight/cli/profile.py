@@ -13,23 +13,23 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..caveats import Note
 from ..distributed.mesh_axes import check_dry, parse_mesh
 from ..errors import InputError
 from ..progress import COUNTING, Progress
+from ..results.caveats import Note
+from ..results.profile import Profile
+from ..results.timings import TIME_BUDGET
 from ..targets.early_checks import check_device_name, check_inputs_of_class, check_optimizer_name
 from ..targets.inputs import described, parse_inputs, parse_model_dtype
 from ..targets.loading import Target, find_target, load_target
 from ..targets.users import users_code
-from ..timings import TIME_BUDGET
-from ..tree import Profile
 from . import options
-from .ceilings import short_measurement, with_ceilings
 from .generate import generate_tokens, present_generation
+from .short_measurement import short_measurement, with_ceilings
 from .views import prepare_view
 
 if TYPE_CHECKING:
-    from ..decoding import Generation
+    from ..engine.decoding import Generation
 
 
 SUMMED = Note(
@@ -146,7 +146,7 @@ def profile(
     else:
         present_generation(results, view)
     if strict:
-        from ..measure import checked
+        from ..engine.measure import checked
 
         for result in [results] if isinstance(results, Profile) else [results.prefill, results.decode]:
             checked(result)
@@ -180,11 +180,11 @@ def profile_target(
     """The profile of a loaded target: an inference run, or a training step; of one rank if there is a mesh."""
     import torch
 
-    from ..capture.model.run import default_loss, make_run, own_loss
+    from ..capture.model.model_run import default_loss, make_run, own_loss
     from ..engine.dry_count import count_dry
+    from ..engine.measure import count
+    from ..engine.measure import profile as measure
     from ..engine.named_models import named_optimizer
-    from ..measure import count
-    from ..measure import profile as measure
 
     model = target.model.train(train)
     step = named_optimizer(optimizer, model) if optimizer else None

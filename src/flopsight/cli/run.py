@@ -10,10 +10,10 @@ import typer
 
 from ..config import Settings, parse_steps
 from ..errors import InputError
-from ..script.launch import Program
-from ..script.plan import UNITS, Plan
-from ..script.report import Report
+from ..script.output import Report
 from ..script.run_script import profile_script
+from ..script.search import UNITS, Plan
+from ..script.start import Program
 from . import options
 
 DEFAULT_STEP = 5

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ..errors import InputError
-from ..store import load, load_profile
+from ..files.store import load, load_profile
 from . import options
 from .views import prepare_view
 

@@ -10,13 +10,13 @@ import typer
 
 from ..errors import InputError
 from ..progress import Progress, by_points
-from ..render.sweep import check_plot
+from ..render.sweep_page import check_plot
 from ..targets.axes import EXAMPLE, changed_address, parse_axes, sized_inputs
 from ..targets.early_checks import check_device_name, check_inputs_of_class, check_target, find_target
 from . import options
 
 if TYPE_CHECKING:
-    from ..sweeping import Sweep
+    from ..engine.sweeping import Sweep
 
 SUFFIXES = (".csv", ".md", ".txt", ".svg")
 
@@ -67,7 +67,7 @@ def _swept(
 ) -> Sweep:
     with Progress(asked=asked) as say:
         say(f"{target}: starting")
-        from ..sweeping import sweep as run
+        from ..engine.sweeping import sweep as run
 
         timing: dict[str, Any] = {} if meta else {"repeats": repeats}
 

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import InputError
-from ..files import check_writable, write_bytes
+from ..files.whole_files import check_writable, write_bytes
 from ..render import Drawing, prepare
 from ..render.formats import FORMATS, PRINTED, find_by_suffix, find_printed
 
 if TYPE_CHECKING:
-    from ..job import Job
-    from ..tree import Profile
+    from ..results.job import Job
+    from ..results.profile import Profile
 
 
 @dataclass(frozen=True)

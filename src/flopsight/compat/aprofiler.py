@@ -8,7 +8,7 @@ from typing import Any
 from .. import units
 from ..errors import InputError
 from ..hardware.dtypes import torch_name
-from .flops_profiler import FlopsProfiler
+from .deepspeed_profiler import FlopsProfiler
 
 
 class AProfiler(FlopsProfiler):
@@ -44,6 +44,6 @@ class AProfiler(FlopsProfiler):
         return profile.flops / (total_steps_time * peak)
 
     def _aggregated(self, depth: int | None, top_modules: int) -> list[str]:
-        from ..render.aprofiler import aggregated
+        from ..render.aprofiler_page import aggregated
 
         return aggregated(self.profile, depth=depth, top_modules=top_modules)

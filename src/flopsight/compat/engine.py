@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from ..tree import Profile, Stat, Timing
+from ..results.profile import Profile
+from ..results.timings import Stat, Timing
 
 SHARDS_PARAMETERS = 3
 """From this ZeRO stage on, a rank holds only a part of every parameter."""

@@ -7,9 +7,9 @@ from typing import Any
 
 from torch import nn
 
+from ..engine.run_profile import Ignored
 from ..errors import InputError, did_you_mean
-from ..records import ModuleRow
-from ..run_profile import Ignored
+from ..results.records import ModuleRow
 
 
 def ignoring(model: nn.Module, modules: Iterable[Any] | None) -> Ignored | None:

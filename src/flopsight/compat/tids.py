@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ..tree import Profile
-from .flops_profiler import FlopsProfiler, check_page, write
+from ..results.profile import Profile
+from .deepspeed_profiler import FlopsProfiler, check_page, write
 
 
 class TIDSProfile(str):

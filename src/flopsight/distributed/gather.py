@@ -13,9 +13,9 @@ from torch import distributed
 from torch.distributed.distributed_c10d import PrefixStore
 
 from ..errors import InputError, StateError
-from ..job import Job
-from ..tree import Profile
-from .merge import RankText, join, packed, unpacked
+from ..results.job import Job
+from ..results.profile import Profile
+from .join import RankText, join, packed, unpacked
 
 COLLECTOR = 0
 """The rank that gets the job."""

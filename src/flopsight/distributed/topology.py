@@ -10,8 +10,8 @@ from typing import Any
 
 from torch import distributed, nn
 
-from ..comm import GroupKey, group_key
-from ..tree import World
+from ..results.comm import GroupKey, group_key
+from ..results.world import World
 
 
 def is_engine(model: Any) -> bool:

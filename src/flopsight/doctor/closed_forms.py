@@ -9,8 +9,8 @@ import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-from ..measure import count, recording
-from .finding import Checked
+from ..engine.measure import count, recording
+from .checkup import Checked
 
 GROUP = "closed forms"
 Figures = tuple[int, ...]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from .. import __version__
 from ..errors import TorchError
-from .finding import Checked, Examination
+from .checkup import Checked, Examination
 
 IMPORTS = "imports"
 ALL_BUT_SAVED = "everything but saved profiles (`show`, `diff`, `check`)"

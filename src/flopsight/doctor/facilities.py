@@ -8,9 +8,9 @@ import torch
 from torch import nn
 
 from ..capture.hooks import internals
-from ..measure import profile
-from ..records import OUTSIDE
-from .finding import Checked
+from ..engine.measure import profile
+from ..results.records import OUTSIDE
+from .checkup import Checked
 
 GROUP = "facilities"
 Facility = Callable[[torch.device], tuple[bool, str]]

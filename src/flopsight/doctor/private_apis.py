@@ -8,7 +8,7 @@ from typing import Any
 
 from ..capture.hooks.private_names import PRIVATE_NAMES, SINCE
 from ..capture.hooks.release import TORCH
-from .finding import Checked
+from .checkup import Checked
 
 GROUP = "private torch APIs"
 

@@ -8,16 +8,16 @@ from dataclasses import replace
 import torch
 from torch import nn
 
-from ..capture.model.run import Run
+from ..capture.model.model_run import Run
 from ..capture.twin.meta_copy import NoTwinError, twin_of
-from ..counting import count_run
 from ..distributed.cutting import cut
 from ..distributed.dryrun import dry_job
 from ..distributed.mesh_axes import check_dry, check_mesh
 from ..errors import InputError
-from ..parallel_figures import figures_of
-from ..run_profile import Options
-from ..tree import Profile
+from ..results.profile import Profile
+from .counting import count_run
+from .parallel_figures import figures_of
+from .run_profile import Options
 
 
 def count_dry(

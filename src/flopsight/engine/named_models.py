@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from ..capture.model.run import Run, make_run
+from ..capture.model.model_run import Run, make_run
 from ..errors import InputError
 from ..targets.early_checks import unknown_optimizer
 from ..targets.inputs import TensorSpec, described

@@ -12,8 +12,8 @@ Bytes are those of queries, keys, values, output (and their gradients) and mask.
 from math import prod
 from typing import NamedTuple
 
-from ..records import OpRecord, Shape
-from ..tree import Cost
+from ..results.costs import Cost
+from ..results.records import OpRecord, Shape
 from .elementwise import elements
 from .registry import aten, formula, named
 

@@ -4,8 +4,8 @@ Finding the largest magnitude of a row or block is a reduction, one FLOP an inpu
 Applying the scales of what is multiplied is part of the product and not counted, as with torch's own quantised ops.
 """
 
-from ..records import OpRecord
-from ..tree import Cost
+from ..results.costs import Cost
+from ..results.records import OpRecord
 from .elementwise import elements
 from .matmul import added, products
 from .registry import formula, named

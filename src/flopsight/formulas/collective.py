@@ -6,9 +6,9 @@ it (a ring all-reduce sends it almost twice). Receiving and waiting hand over no
 
 from collections.abc import Iterator
 
-from .. import comm
-from ..records import OpRecord
-from ..tree import FREE, Cost
+from ..results import comm
+from ..results.costs import FREE, Cost
+from ..results.records import OpRecord
 from .registry import free, named
 
 HANDED_OVER = ("input", "inputs", "input_list", "input_tensor", "input_tensors", "tensor", "tensors")

@@ -6,8 +6,8 @@ element of the output, transposed of the input, is multiplied with. Products wit
 
 from math import prod
 
-from ..records import OpRecord, TensorMeta
-from ..tree import Cost
+from ..results.costs import Cost
+from ..results.records import OpRecord, TensorMeta
 from .elementwise import elements
 from .matmul import added, products
 from .registry import aten, formula, named

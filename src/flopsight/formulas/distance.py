@@ -1,7 +1,7 @@
 """Distances between all pairs of rows."""
 
-from ..records import OpRecord
-from ..tree import Cost
+from ..results.costs import Cost
+from ..results.records import OpRecord
 from .matmul import products
 from .registry import aten, formula
 

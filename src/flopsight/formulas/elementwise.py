@@ -1,8 +1,8 @@
 """Pointwise ops, reductions, scans, dropout: one FLOP an element; and what the kind of an op says about its cost."""
 
-from ..op_kinds import POINTWISE, POINTWISE_WITH_NOISE
-from ..records import OpRecord, TensorMeta
-from ..tree import FREE, Cost
+from ..results.costs import FREE, Cost
+from ..results.op_kinds import POINTWISE, POINTWISE_WITH_NOISE
+from ..results.records import OpRecord, TensorMeta
 from .registry import aten, for_kind, formula, named, traffic
 
 

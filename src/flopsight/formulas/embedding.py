@@ -1,7 +1,7 @@
 """Tables of vectors: a lookup reads rows, not the table; bags add rows up."""
 
-from ..records import OpRecord
-from ..tree import Cost
+from ..results.costs import Cost
+from ..results.records import OpRecord
 from .elementwise import elements
 from .registry import aten, formula, free, named
 

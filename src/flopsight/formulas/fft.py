@@ -5,8 +5,8 @@ This is the customary count of a radix-2 algorithm, used for every length; no mu
 
 from math import log2, prod
 
-from ..records import OpRecord, TensorMeta
-from ..tree import Cost
+from ..results.costs import Cost
+from ..results.records import OpRecord, TensorMeta
 from .registry import formula
 
 

@@ -1,7 +1,7 @@
 """Grouped products: the experts of a mixture, each on the rows that chose it."""
 
-from ..records import OpRecord, TensorMeta
-from ..tree import Cost
+from ..results.costs import Cost
+from ..results.records import OpRecord, TensorMeta
 from .matmul import added, numbers_per_element, products
 from .registry import aten, formula, traffic
 

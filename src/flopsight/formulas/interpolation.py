@@ -2,8 +2,8 @@
 
 from math import ceil, prod
 
-from ..records import OpRecord, Shape
-from ..tree import Cost
+from ..results.costs import Cost
+from ..results.records import OpRecord, Shape
 from .elementwise import elements
 from .registry import aten, formula
 

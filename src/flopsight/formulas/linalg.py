@@ -5,8 +5,8 @@ m by n is the matrix, k the smaller of the two, r the number of right-hand sides
 
 from math import prod
 
-from ..records import OpRecord, Shape, TensorMeta
-from ..tree import Cost
+from ..results.costs import Cost
+from ..results.records import OpRecord, Shape, TensorMeta
 from .registry import aten, formula
 
 

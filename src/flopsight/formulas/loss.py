@@ -1,7 +1,7 @@
 """Losses: one FLOP an element for the loss, one more where it is summed or averaged."""
 
-from ..records import OpRecord
-from ..tree import Cost
+from ..results.costs import Cost
+from ..results.records import OpRecord
 from .elementwise import elements
 from .registry import aten, formula
 

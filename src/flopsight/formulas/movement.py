@@ -1,8 +1,8 @@
 """Ops that compute nothing: what they move, or that they move nothing at all."""
 
-from ..op_kinds import FILLED, MOVED, NO_WORK
-from ..records import OpRecord
-from ..tree import FREE, Cost
+from ..results.costs import FREE, Cost
+from ..results.op_kinds import FILLED, MOVED, NO_WORK
+from ..results.records import OpRecord
 from .registry import aten, free, named, traffic
 
 

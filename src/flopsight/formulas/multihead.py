@@ -5,8 +5,8 @@ the queries, and the keys too where no weights are asked for; the mean of the we
 the projection out with its bias. Bytes are those of the three parts, each reading its operands and writing its result.
 """
 
-from ..records import OpRecord
-from ..tree import Cost
+from ..results.costs import Cost
+from ..results.records import OpRecord
 from .attention import SOFTMAX
 from .registry import formula
 

@@ -2,8 +2,8 @@
 
 from math import prod
 
-from ..records import OpRecord
-from ..tree import Cost
+from ..results.costs import Cost
+from ..results.records import OpRecord
 from .elementwise import elements
 from .registry import aten, formula
 

@@ -1,8 +1,8 @@
 """Optimizer steps, fused and over lists of tensors; they cost what their unfused steps do, element by element."""
 
-from ..op_kinds import FILLED_TOGETHER
-from ..records import OpRecord, TensorMeta
-from ..tree import Cost
+from ..results.costs import Cost
+from ..results.op_kinds import FILLED_TOGETHER
+from ..results.records import OpRecord, TensorMeta
 from .elementwise import elements
 from .registry import aten, formula, free, traffic
 

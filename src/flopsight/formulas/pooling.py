@@ -1,7 +1,7 @@
 """Pooling: one FLOP an element of what is pooled, forward and backward, however the windows overlap."""
 
-from ..records import OpRecord
-from ..tree import Cost
+from ..results.costs import Cost
+from ..results.records import OpRecord
 from .elementwise import elements
 from .registry import aten, formula, named
 

@@ -6,8 +6,8 @@ Quantising, and scaling the accumulated sums back, is part of the op and not cou
 
 from math import prod
 
-from ..records import OpRecord
-from ..tree import Cost
+from ..results.costs import Cost
+from ..results.records import OpRecord
 from .matmul import added, products
 from .registry import aten, formula, named
 

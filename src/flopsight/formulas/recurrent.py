@@ -8,8 +8,8 @@ The fused backward takes the products once for the data and once for the weights
 
 from math import prod
 
-from ..records import OpRecord, TensorMeta
-from ..tree import Cost
+from ..results.costs import Cost
+from ..results.records import OpRecord, TensorMeta
 from .matmul import products
 from .registry import aten, formula, named
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from ..errors import FormulaError
-from ..op_kinds import aten, named, out_of_place
-from ..records import OpRecord, TensorMeta
-from ..tree import FREE, Cost
+from ..results.costs import FREE, Cost
+from ..results.op_kinds import aten, named, out_of_place
+from ..results.records import OpRecord, TensorMeta
 
 __all__ = ["aten", "named"]
 

@@ -4,8 +4,8 @@ A stored element takes part in one multiply-accumulate a partner; `facts["nnz"]`
 A 2:4 sparse matrix stores half of its numbers, so its products are half the dense ones.
 """
 
-from ..records import OpRecord
-from ..tree import Cost
+from ..results.costs import Cost
+from ..results.records import OpRecord
 from .elementwise import elements
 from .matmul import added, macs_for, multiply, products, scaled_sum
 from .registry import aten, formula

@@ -8,7 +8,7 @@ from itertools import pairwise
 from math import log
 from typing import Any
 
-from ..ceilings import Ceilings
+from ..results.ceilings import Ceilings
 from . import op_families as kinds
 from .sampling import Sampler
 

@@ -10,12 +10,12 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
-from ..ceilings import MEASURED, Ceilings
 from ..errors import InputError
-from .ceilings import cpu_cache
+from ..results.ceilings import MEASURED, Ceilings
 from .detect import Found
 from .efficiency import efficiencies
 from .host_calls import host_prices
+from .known_ceilings import cpu_cache
 from .precision import tf32_products
 from .sampling import FLUSH, Sampler, Sized
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..ceilings import Ceilings
 from ..errors import InputError, did_you_mean
+from ..results.ceilings import Ceilings
 from .detect import Found
 from .peaks import Ambiguous, Device, devices, lookup
 

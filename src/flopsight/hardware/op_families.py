@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from math import prod
 
-from ..costs import OpRow
-from ..records import Shape
+from ..results.costs import OpRow
+from ..results.records import Shape
 
 MATMUL, ODD, THIN, NARROW, SMALL, ATTENTION = (
     "matmul",

@@ -18,8 +18,8 @@ from torch import nn
 
 from ..distributed.topology import world_of
 from ..loop.window import check_optimizer
-from ..records import PHASES
-from ..tree import Profile
+from ..results.profile import Profile
+from ..results.records import PHASES
 from .follower import Follower
 
 

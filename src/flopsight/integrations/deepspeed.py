@@ -17,12 +17,12 @@ from deepspeed.runtime import engine as _runtime
 from torch import nn
 
 from ..analysis.phase_filter import only
+from ..compat.deepspeed_profiler import FlopsProfiler
 from ..compat.engine import with_engine
-from ..compat.flops_profiler import FlopsProfiler
 from ..config import BLOCK, parse_phases
 from ..errors import StateError
-from ..records import PHASES
-from ..tree import Profile
+from ..results.profile import Profile
+from ..results.records import PHASES
 
 _DEEPSPEEDS_OWN = _runtime.FlopsProfiler
 

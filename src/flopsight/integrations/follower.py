@@ -13,11 +13,12 @@ from torch import nn
 from ..analysis.phase_filter import only
 from ..config import parse_phases
 from ..errors import OutputError, StateError
-from ..files import check_writable
+from ..files.whole_files import check_writable
 from ..loop.schedule import checked_steps
 from ..loop.window import StepWindow
-from ..records import PHASES
-from ..tree import Profile, World
+from ..results.profile import Profile
+from ..results.records import PHASES
+from ..results.world import World
 from .trackers import scalars
 
 ALONE = World()

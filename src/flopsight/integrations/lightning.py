@@ -13,8 +13,8 @@ from typing import Any
 from lightning.pytorch import Callback, LightningModule, Trainer
 
 from ..distributed.topology import world_of
-from ..records import PHASES
-from ..tree import Profile
+from ..results.profile import Profile
+from ..results.records import PHASES
 from .follower import Follower
 
 

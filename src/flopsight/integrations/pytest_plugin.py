@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from ..tree import Node, Profile
+    from ..results.node import Node
+    from ..results.profile import Profile
 
 MARK = "model_budget"
 FIXTURE = "profile_model"
@@ -32,8 +33,8 @@ class ModelProfiler:
         __tracebackhide__ = True
         from ..analysis.budget import check
         from ..analysis.figures import figure
+        from ..engine.measure import profile
         from ..errors import FlopsightError
-        from ..measure import profile
 
         self.called = True
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..errors import InputError
-from ..tree import Profile
+from ..results.profile import Profile
 
 PREFIX = "flopsight/"
 PHASES = ("forward", "backward", "optimizer", "step", "iteration", "data_wait")

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from transformers import TrainerCallback
 
-from ..records import PHASES
-from ..tree import Profile, World
+from ..results.profile import Profile
+from ..results.records import PHASES
+from ..results.world import World
 from .follower import Follower
 
 if TYPE_CHECKING:

@@ -15,12 +15,12 @@ from torch import nn
 
 from ..capture.count.tape import Tape
 from ..capture.hooks import internals
+from ..capture.model.model_run import Run
 from ..capture.model.restore import AttributeContents
-from ..capture.model.run import Run
 from ..capture.twin.known_values import forget, remember, was_written
 from ..capture.twin.meta_copy import FEW, NoTwinError, make_twin, on_meta, refusal
-from ..counting import Recording, apart, count_on_twin, kept
-from ..run_profile import Options
+from ..engine.counting import Recording, apart, count_on_twin, kept
+from ..engine.run_profile import Options
 from .sharing_copy import sharing_copy
 
 

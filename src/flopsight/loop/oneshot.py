@@ -19,17 +19,17 @@ from torch import nn
 from ..capture.count.tape import Tape
 from ..capture.hooks import internals
 from ..capture.hooks.patches import Call, compiling, module_calls, unpatched, unpatched_if_alone
-from ..capture.model.run import Run
+from ..capture.model.model_run import Run
 from ..capture.model.sites import Site
 from ..capture.time.clock import HOSTS, Clock, clock_for, pausing
 from ..capture.time.loop_marks import model_call
 from ..capture.time.module_marks import Timer
 from ..capture.twin.meta_copy import NoTwinError
-from ..caveats import Caveat, CompiledWhole, Note, NotSplit
-from ..counting import apart, count_on_twin, make_counter
+from ..engine.counting import apart, count_on_twin, make_counter
+from ..engine.run_profile import Ignored, Options
 from ..errors import InputError, StateError
-from ..run_profile import Ignored, Options
-from ..tree import Profile
+from ..results.caveats import Caveat, CompiledWhole, Note, NotSplit
+from ..results.profile import Profile
 from .call_at_entry import CallAtEntry
 from .quiet import quiet
 from .rehearsal import Rehearsal

@@ -13,7 +13,7 @@ from typing import Any
 from torch import nn
 
 from ..capture.hooks.patches import unpatched_if_alone
-from ..capture.model.run import Run
+from ..capture.model.model_run import Run
 from ..capture.time.clock import Clock
 from ..capture.time.module_marks import Timer
 from .sharing_copy import copied_inputs, for_copies

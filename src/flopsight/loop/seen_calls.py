@@ -7,12 +7,13 @@ from dataclasses import dataclass, field, replace
 
 from ..analysis.times import with_times
 from ..capture.count.tape import Tape
-from ..capture.model.run import Run
+from ..capture.model.model_run import Run
 from ..capture.time.loop_marks import ModelCall, each_model
 from ..capture.time.module_marks import Timer
-from ..caveats import Caveat, CountedLive, Note, NoTwin, OtherPath
-from ..run_profile import Ignored, Options, build_profile
-from ..tree import Profile, Stat, Timing
+from ..engine.run_profile import Ignored, Options, build_profile
+from ..results.caveats import Caveat, CountedLive, Note, NoTwin, OtherPath
+from ..results.profile import Profile
+from ..results.timings import Stat, Timing
 
 SHORT = 0.05
 """Seconds. A longer call is not made again."""

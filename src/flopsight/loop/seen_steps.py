@@ -12,7 +12,7 @@ from ..capture.time.device_trace import DeviceTracing
 from ..capture.time.kernels import with_children
 from ..capture.time.latency import unplaced_work
 from ..capture.time.loop_marks import PhaseMarks, each_model
-from ..caveats import (
+from ..results.caveats import (
     Caveat,
     CompiledWhole,
     CountedEager,
@@ -24,8 +24,8 @@ from ..caveats import (
     ShapesChanged,
     Window,
 )
-from ..timings import Stat, middle
-from ..tree import Profile
+from ..results.profile import Profile
+from ..results.timings import Stat, middle
 from .schedule import Schedule
 from .step_watch import StepWatch
 from .timed_steps import TimedStep, timing_of, work_of

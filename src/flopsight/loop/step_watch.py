@@ -7,15 +7,15 @@ from contextlib import ExitStack, suppress
 
 import torch
 
-from ..capture.model.run import Run
+from ..capture.model.model_run import Run
 from ..capture.model.sites import Sites
 from ..capture.time.clock import Clock, Mark
 from ..capture.time.device_trace import DeviceTracing
 from ..capture.time.kineto import NoDeviceTrace
 from ..capture.time.loop_marks import PhaseMarks
 from ..capture.time.module_marks import Timer
-from ..counting import Recording
-from ..run_profile import Options
+from ..engine.counting import Recording
+from ..engine.run_profile import Options
 from .schedule import Role
 
 

@@ -10,7 +10,7 @@ from ..capture.model.sites import Site
 from ..capture.time.clock import Clock
 from ..capture.time.loop_marks import PhaseMarks
 from ..capture.time.module_marks import Timer
-from ..tree import Stat, Timing
+from ..results.timings import Stat, Timing
 
 TIMED = ("forward", "backward", "optimizer")
 

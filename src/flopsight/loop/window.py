@@ -9,11 +9,11 @@ from typing import Any
 import torch
 from torch import nn
 
-from ..capture.model.run import Run
+from ..capture.model.model_run import Run
 from ..capture.model.sites import Sites
 from ..capture.time.clock import Clock, Mark, clock_for
 from ..errors import InputError, StateError
-from ..tree import Profile
+from ..results.profile import Profile
 from .schedule import Role, Schedule, checked_steps
 from .seen_steps import SeenSteps
 from .step_watch import StepWatch

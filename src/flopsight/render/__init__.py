@@ -8,14 +8,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from ..files import as_bytes
-from ..job import Job
+from ..files.whole_files import as_bytes
+from ..results.job import Job
 from .formats import Format, find_printed
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from ..tree import Profile
+    from ..results.profile import Profile
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Drawing:
     def text(self, profile: Profile | Job) -> str:
         """The profile as plain text."""
         if isinstance(profile, Job):
-            from .job import text
+            from .job_page import text
             from .safe_names import safe_names
 
             profile = profile if self.format.verbatim else safe_names(profile)
@@ -52,7 +52,7 @@ class Drawing:
         from .console import show
 
         if isinstance(profile, Job):
-            from .job import ranks
+            from .job_page import ranks
             from .safe_names import safe_names
 
             if self.format.page:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from .. import units
-from ..analysis.bounds import BoundRow, bound_rows
 from ..analysis.folding import shortened
 from ..analysis.headline import ceilings_text, headline, limit_unknown
-from ..analysis.predict import predict
-from ..analysis.roofline import ceilings_for, profile_limit
-from ..tree import Profile
+from ..analysis.limits.bounds import BoundRow, bound_rows
+from ..analysis.limits.predict import predict
+from ..analysis.limits.roofline import ceilings_for, profile_limit
+from ..results.profile import Profile
 from .page import Column, Grid, Heading, Lines, Page
 from .summary import caveat_lines, coverage_lines, title
 from .tree import label, legend

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from .. import units
 from ..analysis.tables import TableRow
-from ..records import Shape
+from ..results.records import Shape
 from .page import Column
 
 

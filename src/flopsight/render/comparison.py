@@ -9,8 +9,8 @@ from .. import units
 from ..analysis.compare import Change, Comparison, ModuleChange
 from ..analysis.figures import FIGURES
 from ..errors import InputError, did_you_mean
-from ..printable import one_line, printable
-from ..tree import Node
+from ..files.printable import one_line, printable
+from ..results.node import Node
 from .markdown import escaped, grid
 from .page import Column, Grid, Heading, Lines, Page
 from .plain import plain

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ..tree import Profile
+from ..results.profile import Profile
 from .formats import Format
 from .page import Grid, Heading, Page
 from .plain import plain, wrapped

@@ -7,7 +7,7 @@ import io
 from typing import Any
 
 from ..analysis.tables import records
-from ..tree import Profile
+from ..results.profile import Profile
 
 FORMULA_SIGNS = ("=", "+", "-", "@")
 

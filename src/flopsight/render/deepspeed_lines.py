@@ -7,8 +7,8 @@ from typing import TypeVar
 
 from .. import units
 from ..analysis.tables import KindTotals
-from ..caveats import UnknownOps
-from ..tree import Profile
+from ..results.caveats import UnknownOps
+from ..results.profile import Profile
 
 Number = TypeVar("Number", int, float)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import InputError, did_you_mean, whole_number
 
 if TYPE_CHECKING:
-    from ..tree import Profile
+    from ..results.profile import Profile
 
 DEEPEST = -1
 """The older profilers' number for: down to the deepest module."""
@@ -95,12 +95,12 @@ FORMATS = {
         Format("table", "render.table:page", page=True, top="max_rows"),
         Format("bound", "render.bound:page", page=True, top="max_rows"),
         Format("memory", "render.memory:page", page=True, top="max_rows"),
-        Format("deepspeed", "render.deepspeed:render", top="top_modules"),
-        Format("tids", "render.tids:render"),
-        Format("aprofiler", "render.aprofiler:render", top="top_modules"),
+        Format("deepspeed", "render.deepspeed_page:render", top="top_modules"),
+        Format("tids", "render.tids_page:render"),
+        Format("aprofiler", "render.aprofiler_page:render", top="top_modules"),
         Format("markdown", "render.markdown:render", top="max_rows", suffix=".md"),
         Format("latex", "render.latex:render", top="max_rows", suffix=".tex"),
-        Format("json", "store:dumps", suffix=".json", verbatim=True),
+        Format("json", "files.store:dumps", suffix=".json", verbatim=True),
         Format("csv", "render.csv:render", suffix=".csv"),
         Format("trace", "render.trace:render", suffix=".trace.json", needs_timeline=True, verbatim=True),
         Format("html", "render.html:render", suffix=".html", file_only=True),

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..analysis.tables import records
 from ..errors import InputError
-from ..tree import Profile
+from ..results.profile import Profile
 
 
 def to_frame(profile: Profile) -> Any:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ..analysis.folding import shortened
 from ..analysis.tables import tree_rows
-from ..tree import Profile
+from ..results.profile import Profile
 from .columns import figures
 from .page import Column
 from .tree import label

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from ..analysis.folding import fold
 from ..analysis.passes import to_depth, to_rows, without_idle
 from ..analysis.tables import tree_rows
-from ..tree import Profile
+from ..results.profile import Profile
 from .columns import figures
 from .page import Column
 from .summary import caveat_lines, coverage_lines, title, totals

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from .. import units
 from ..analysis.folding import shortened
 from ..analysis.tables import tree_rows
-from ..tree import Node, Profile
+from ..results.node import Node
+from ..results.profile import Profile
 from .page import Column, Grid, Heading, Lines, Page
 from .summary import caveat_lines, title
 from .tree import label, legend

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..analysis.tables import modules
-from ..tree import Node
+from ..results.node import Node
 
 Described = Callable[[Node], str]
 

@@ -15,9 +15,9 @@ from .tree import label
 
 if TYPE_CHECKING:
     from ..analysis.compare import Comparison
-    from ..job import Job
-    from ..node import Node
-    from ..tree import Profile
+    from ..results.job import Job
+    from ..results.node import Node
+    from ..results.profile import Profile
 
 MOST_ROWS = 40
 STYLE = (
@@ -53,7 +53,7 @@ def comparison_html(comparison: Comparison) -> str:
 
 def job_html(job: Job) -> str:
     """The ranks of a job side by side."""
-    from .job import ranks
+    from .job_page import ranks
 
     return _card(job.one_line, f"<pre>{escape(ranks(job))}</pre>")
 

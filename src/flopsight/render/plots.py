@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from .. import units
-from ..analysis.report_limits import roofline_points
-from ..analysis.roofline import ceilings_for
+from ..analysis.limits.roofline import ceilings_for
+from ..analysis.report.page_limits import roofline_points
 from ..errors import InputError
-from ..files import write_bytes
-from ..node import Node
-from ..tree import Profile
+from ..files.whole_files import write_bytes
+from ..results.node import Node
+from ..results.profile import Profile
 from .formats import PICTURE_SUFFIXES
 
 LEAST = 0.004

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, overload
 
-from ..job import Job
-from ..node import Node, build_up
-from ..printable import one_line, printable
-from ..tree import Profile
+from ..files.printable import one_line, printable
+from ..results.job import Job
+from ..results.node import Node, build_up
+from ..results.profile import Profile
 
 
 @overload

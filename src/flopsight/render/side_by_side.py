@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from .. import units
 from ..errors import InputError, did_you_mean
-from ..tree import Profile
+from ..results.profile import Profile
 from . import latex, markdown
 from .page import Column, Grid
 from .plain import plain

@@ -6,11 +6,11 @@ from collections import Counter
 from math import floor
 
 from .. import units
-from ..analysis.explain import above_peak, why_unknown
+from ..analysis.limits.explain import above_peak, why_unknown
 from ..analysis.summary_facts import facts
-from ..caveats import BadFormula, UnknownOps
 from ..hardware.named import named_device
-from ..tree import Profile
+from ..results.caveats import BadFormula, UnknownOps
+from ..results.profile import Profile
 
 
 def title(profile: Profile, on: str | None = None) -> str:

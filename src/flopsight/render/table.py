@@ -10,7 +10,7 @@ from ..analysis.folding import fold
 from ..analysis.merging import known_sum
 from ..analysis.passes import to_depth
 from ..analysis.tables import OpTotal, TableRow, op_totals, own_rows
-from ..tree import Profile
+from ..results.profile import Profile
 from .columns import figures
 from .page import Column, Grid, Heading, Lines, Page
 from .summary import caveat_lines, coverage_lines, title, total_lines

@@ -6,8 +6,9 @@ import json
 from typing import Any
 
 from ..errors import InputError
-from ..records import Span
-from ..tree import Node, Profile
+from ..results.node import Node
+from ..results.profile import Profile
+from ..results.records import Span
 
 HOST, DEVICE = 0, 1
 KINDS = {"module": HOST, "op": HOST, "kernel": DEVICE}

@@ -8,8 +8,8 @@ from .. import units
 from ..analysis.folding import shortened
 from ..analysis.headline import headline
 from ..analysis.tables import TableRow, tree_rows
-from ..records import OUTSIDE
-from ..tree import Profile
+from ..results.profile import Profile
+from ..results.records import OUTSIDE
 from .columns import figures
 from .page import Column, Grid, Heading, Lines, Page
 from .summary import caveat_lines, coverage_lines, times_of, title, total_lines

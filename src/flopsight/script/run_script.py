@@ -7,12 +7,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from .import_hook import when_imported
-from .launch import Program, launch
-from .plan import OPTIMIZER, Plan
-from .report import Report
+from .output import Report
+from .search import OPTIMIZER, Plan
+from .start import Program, launch
 
 if TYPE_CHECKING:
-    from ..tree import Profile
+    from ..results.profile import Profile
     from .script_loop import ScriptLoop
 
 ELSEWHERE = (

@@ -12,13 +12,13 @@ from typing import Any
 import torch
 
 from ..capture.model.sites import Sites
-from ..caveats import MovedWindow, Note
 from ..distributed.topology import rank_and_size
 from ..errors import InputError
 from ..loop.window import StepWindow
-from ..tree import Profile
+from ..results.caveats import MovedWindow, Note
+from ..results.profile import Profile
 from .model_finder import ModelFinder
-from .plan import FORWARD, OPTIMIZER, Plan
+from .search import FORWARD, OPTIMIZER, Plan
 from .step_boundaries import Boundary, OptimizerCycle
 from .updates import Updates
 

@@ -10,8 +10,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from .. import units
-from ..collector import collector_paused
 from ..errors import InputError
+from ..files.collector import collector_paused
 from .address import HELP, Address
 from .blueprint import Blueprint, Call, Sizes
 from .calls import check_call, check_passed_on, needs_inputs, without_inputs

@@ -23,13 +23,13 @@ from round_device import (
 )
 
 from flopsight.analysis.findings import LOOKS, Finding, findings, job_findings
-from flopsight.caveats import CompiledWhole, CutOff, Raised
-from flopsight.comm import CommRow
-from flopsight.costs import Cost
-from flopsight.job import Job
-from flopsight.records import Padding, Parameter
-from flopsight.tree import Stat, Timing
-from flopsight.world import Whole, World
+from flopsight.results.caveats import CompiledWhole, CutOff, Raised
+from flopsight.results.comm import CommRow
+from flopsight.results.costs import Cost
+from flopsight.results.job import Job
+from flopsight.results.records import Padding, Parameter
+from flopsight.results.timings import Stat, Timing
+from flopsight.results.world import Whole, World
 
 
 def test_a_model_at_its_limit_has_nothing_to_say():

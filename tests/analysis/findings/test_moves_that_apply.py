@@ -9,10 +9,10 @@ from round_device import DEVICE, GIGA, MS, PRODUCT, TERA, attention, leaf, names
 from torch import nn
 
 import flopsight
-from flopsight.ceilings import Ceilings
-from flopsight.costs import Cost, OpRow
-from flopsight.records import Parameter
-from flopsight.tree import Environment
+from flopsight.results.ceilings import Ceilings
+from flopsight.results.costs import Cost, OpRow
+from flopsight.results.profile import Environment
+from flopsight.results.records import Parameter
 
 # attention
 

@@ -8,9 +8,9 @@ from torch import nn
 from flopsight.capture.count.dispatch import Counter
 from flopsight.capture.count.tape import Tape
 from flopsight.capture.model.sites import Sites
-from flopsight.caveats import Note
+from flopsight.engine.run_profile import DEFAULTS, build_profile
 from flopsight.formulas import known
-from flopsight.run_profile import DEFAULTS, build_profile
+from flopsight.results.caveats import Note
 
 
 def taped(model: nn.Module, rows: int) -> Tape:

@@ -8,7 +8,7 @@ from torch import nn
 
 import flopsight
 from flopsight.capture.model.padding import padding_of
-from flopsight.records import Padding
+from flopsight.results.records import Padding
 
 KEPT = torch.tensor([[1, 1, 1, 1], [1, 0, 0, 0]])
 THREE_OF_EIGHT = Padding(positions=2 * 4, padded=3, pairs=2 * 4**2, real_pairs=4**2 + 1)

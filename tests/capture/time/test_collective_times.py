@@ -8,8 +8,8 @@ from capture.time.kineto_files import events_of
 from flopsight.analysis.comm_times import with_comm_times
 from flopsight.capture.time.collective_times import collective_of, collective_times
 from flopsight.capture.time.kernels import NODE, Marks, TraceEvent
-from flopsight.comm import CommRow
-from flopsight.tree import Node
+from flopsight.results.comm import CommRow
+from flopsight.results.node import Node
 
 GATHER, REDUCE = "ncclDevKernel_AllGather_RING_LL(ncclDevKernelArgsStorage<4096ul>)", "ncclDevKernel_AllReduce_Sum_f32"
 

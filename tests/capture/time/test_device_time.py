@@ -4,11 +4,11 @@ import pytest
 import torch
 from traced_host import fake_device, microseconds, two
 
-from flopsight.capture.model.run import Run
+from flopsight.capture.model.model_run import Run
 from flopsight.capture.time.clock import Clock
 from flopsight.capture.time.latency import measure_latency, run_traced
-from flopsight.caveats import UnplacedKernels
-from flopsight.tree import Stat, Timing
+from flopsight.results.caveats import UnplacedKernels
+from flopsight.results.timings import Stat, Timing
 
 
 @pytest.fixture(name="device")

@@ -5,9 +5,9 @@ import torch
 from fake_clock import FakeClock, FakeDeviceClock
 from torch import nn
 
-from flopsight.capture.model.run import Run
+from flopsight.capture.model.model_run import Run
 from flopsight.capture.time.latency import measure_latency
-from flopsight.caveats import Distorted, PhasesApart, UnsteadyModules
+from flopsight.results.caveats import Distorted, PhasesApart, UnsteadyModules
 
 MS = 1e-3
 

@@ -11,7 +11,7 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 import flopsight
-from flopsight.capture.model.run import Run, rotated
+from flopsight.capture.model.model_run import Run, rotated
 from flopsight.capture.model.sites import Site
 from flopsight.capture.time.backward_marks import BackwardTimes
 from flopsight.capture.time.clock import pausing, user_time

@@ -9,9 +9,9 @@ from torch import nn
 import flopsight
 from flopsight.analysis.op_times import with_op_times
 from flopsight.capture.time.kernels import Marks, TraceEvent
-from flopsight.capture.time.op_times import host_op_times, kernel_op_times
-from flopsight.costs import Cost, OpRow
-from flopsight.tree import Node
+from flopsight.capture.time.op_seconds import host_op_times, kernel_op_times
+from flopsight.results.costs import Cost, OpRow
+from flopsight.results.node import Node
 
 MARKS = Marks({1: [(0, "a"), (1000, "b")]})
 

@@ -7,7 +7,7 @@ from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 import flopsight
-from flopsight.capture.twin.attention import EFFICIENT, FLASH, MATH, attention_path
+from flopsight.capture.twin.attention_kernels import EFFICIENT, FLASH, MATH, attention_path
 
 BATCH, HEADS, LENGTH, WIDTH = 2, 4, 24, 16
 

@@ -7,7 +7,7 @@ from torch.nested import nested_tensor_from_jagged
 from torch.nn import functional
 
 import flopsight
-from flopsight.caveats import NoTwin
+from flopsight.results.caveats import NoTwin
 
 LENGTHS, WIDTH, FLOAT = (5, 4), 8, 4
 ROWS = sum(LENGTHS)

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 import flopsight
-from flopsight.caveats import NoTwin
+from flopsight.results.caveats import NoTwin
 
 BATCH, CHANNELS, HEIGHT, WIDTH = 2, 4, 6, 8
 ELEMENTS = BATCH * CHANNELS * HEIGHT * WIDTH

@@ -6,7 +6,7 @@ from torch import nn
 from torch.nn import functional
 
 import flopsight
-from flopsight.caveats import NoTwin
+from flopsight.results.caveats import NoTwin
 
 ROWS, WIDTH, CODES = 4, 8, 16
 

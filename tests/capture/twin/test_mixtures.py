@@ -7,7 +7,7 @@ from releases import since
 from torch import nn
 
 import flopsight
-from flopsight.caveats import Assumed
+from flopsight.results.caveats import Assumed
 
 ROUTER = TOKENS * WIDTH * EXPERTS
 CHOSEN = TOKENS * CHOICES * 2 * WIDTH * HIDDEN

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 import flopsight
-from flopsight.caveats import Assumed
+from flopsight.results.caveats import Assumed
 
 
 class Looks(nn.Module):

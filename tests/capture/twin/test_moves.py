@@ -6,7 +6,7 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 import flopsight
-from flopsight.caveats import NoTwin
+from flopsight.results.caveats import NoTwin
 
 ROWS, WIDTH = 4, 8
 GIVEN = 4 * ROWS * WIDTH

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 import flopsight
-from flopsight.caveats import NoTwin
+from flopsight.results.caveats import NoTwin
 
 X = torch.ones(4, 8)
 MACS = 4 * 8 * 8

@@ -10,9 +10,9 @@ from torch.utils.checkpoint import checkpoint
 
 import flopsight
 from flopsight.capture.twin.target_device import TargetDevice
-from flopsight.caveats import NoTwin
-from flopsight.counting import Recording
-from flopsight.run_profile import Options
+from flopsight.engine.counting import Recording
+from flopsight.engine.run_profile import Options
+from flopsight.results.caveats import NoTwin
 
 GPU = torch.device("cuda", 0)
 STEPS, BATCH, WIDTH, HIDDEN = 5, 3, 16, 32

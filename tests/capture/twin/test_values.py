@@ -6,8 +6,8 @@ from torch import nn
 from torch.utils._python_dispatch import _disable_current_modes
 
 import flopsight
-from flopsight.caveats import NoTwin
 from flopsight.errors import InputError
+from flopsight.results.caveats import NoTwin
 
 WIDTH = 4
 ONCE = 2 * WIDTH * WIDTH

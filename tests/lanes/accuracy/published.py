@@ -14,7 +14,7 @@ import transformers as hf
 from torch import nn
 
 import flopsight
-from flopsight.tree import Profile
+from flopsight.results.profile import Profile
 
 ROWS = json.loads((Path(__file__).parents[2] / "data/published.json").read_text())["models"]
 EAGER = {"attn_implementation": "eager"}

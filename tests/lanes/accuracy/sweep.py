@@ -13,9 +13,9 @@ from torch.utils.flop_counter import FlopCounterMode
 from torch_counter import attribution
 
 import flopsight
-from flopsight.capture.model.run import default_loss
-from flopsight.caveats import Assumed, NoTwin
-from flopsight.tree import Profile
+from flopsight.capture.model.model_run import default_loss
+from flopsight.results.caveats import Assumed, NoTwin
+from flopsight.results.profile import Profile
 
 COLUMNS = ("macs", "flops", "bytes")
 

@@ -8,7 +8,7 @@ import torch
 from torch.utils.flop_counter import flop_registry
 
 from flopsight.formulas import price
-from flopsight.records import OpRecord, TensorMeta
+from flopsight.results.records import OpRecord, TensorMeta
 
 SDPA, GROUPED, LSTM, GROUPED_MM = FAULTS = (
     "attention on the CPU counts nothing",

@@ -9,10 +9,10 @@ from torch import nn
 import flopsight
 from flopsight import zoo
 from flopsight.analysis.compare import compare
-from flopsight.comm import CommRow
-from flopsight.job import Job
-from flopsight.timings import Stat, Timing
-from flopsight.world import World
+from flopsight.results.comm import CommRow
+from flopsight.results.job import Job
+from flopsight.results.timings import Stat, Timing
+from flopsight.results.world import World
 
 EVIL = "</script><img src=x onerror=alert(1)>"
 

@@ -10,7 +10,7 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select
 
 from flopsight import units
-from flopsight.caveats import BusyMachine
+from flopsight.results.caveats import BusyMachine
 
 PAGES = {"resnet": resnet, "bert": bert, "405b": llama_405b, "hostile": hostile, "diff": changed, "job": job}
 SIZES = {"desktop": (1400, 1000), "phone": (380, 780), "4k": (3840, 2160)}

@@ -8,7 +8,7 @@ import pytest
 from lanes.frameworks.arithmetic import llama_macs, llama_params, resnet_macs, resnet_params
 from script.running import torchrun
 
-from flopsight.store import loads
+from flopsight.files.store import loads
 
 SCRIPT = Path(__file__).parent / "scripts" / "pair.py"
 

@@ -6,12 +6,12 @@ from dataclasses import replace
 import pytest
 from profiles import lenet, module, rooted
 
-from flopsight.ceilings import Ceilings
-from flopsight.costs import Cost, OpRow, Phases
 from flopsight.errors import InputError
-from flopsight.memory_curve import MemoryCurve
 from flopsight.render.plots import curve, icicle, roofline
-from flopsight.tree import Environment, Profile
+from flopsight.results.ceilings import Ceilings
+from flopsight.results.costs import Cost, OpRow, Phases
+from flopsight.results.memory_curve import MemoryCurve
+from flopsight.results.profile import Environment, Profile
 
 
 @pytest.fixture(autouse=True)

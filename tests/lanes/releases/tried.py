@@ -15,8 +15,8 @@ from fetch import environment, fetched, python_version
 
 ROOT = Path(__file__).resolve().parents[3]
 MATRIX_TESTS = (
-    "formulas", "capture", "measure", "training", "compat", "no_trace", "agreement", "loop", "zoo", "doctor",
-    "analysis", "cli", "config", "files", "hardware", "progress", "render", "store", "sweeping", "units",
+    "formulas", "capture", "engine", "training", "compat", "no_trace", "agreement", "loop", "zoo", "doctor",
+    "analysis", "cli", "config", "files", "hardware", "progress", "render", "units",
 )  # fmt: skip
 """What every row of the matrix runs: not the examples in the docs and model targets, which are slow."""
 PROCESS_TESTS = ("distributed", "script")

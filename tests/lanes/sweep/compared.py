@@ -10,8 +10,9 @@ from architectures import ARCHITECTURES, Example
 from exceptions import ONE_VALUE
 
 import flopsight
-from flopsight.caveats import NoTwin
-from flopsight.tree import Node, Profile
+from flopsight.results.caveats import NoTwin
+from flopsight.results.node import Node
+from flopsight.results.profile import Profile
 
 PHASES = ("forward", "backward", "recompute")
 FIGURES = ("macs", "flops", "bytes")

@@ -12,7 +12,7 @@ import torch
 import flopsight
 from flopsight.analysis.findings import findings
 from flopsight.analysis.headline import headline
-from flopsight.analysis.roofline import ceilings_for
+from flopsight.analysis.limits.roofline import ceilings_for
 from flopsight.targets.blueprint import Sizes
 from flopsight.targets.loading import load_target
 

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from ...job import Job
-from ...tree import Profile
-from .attention import attention_in_parts
+from ...results.job import Job
+from ...results.profile import Profile
 from .finding import Finding
 from .fusion import chains_that_fuse, update_in_parts
 from .launch import data_wait, launch_bound
-from .memory import frozen_layers, recompute, too_large, unread_parameters, unused_modules
-from .precision import wide_norms, wide_products
+from .memory_use import frozen_layers, recompute, too_large, unread_parameters, unused_modules
 from .products import channels_first, odd_sizes, small_batch
 from .ranks import collectives, imbalance, redundant_work
 from .scene import Scene
+from .unfused_attention import attention_in_parts
 from .vocabulary import large_embedding, large_head
 from .waste import padding, repeated_work
+from .wide_dtypes import wide_norms, wide_products
 
 __all__ = ["LOOKS", "Finding", "findings", "job_findings"]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ... import units
-from ...costs import OpRow
-from ...records import FORWARD, OPTIMIZER
-from ...tree import Node
-from ..roofline import COLLECTIVES
+from ...results.costs import OpRow
+from ...results.node import Node
+from ...results.records import FORWARD, OPTIMIZER
+from ..limits.roofline import COLLECTIVES
 from .finding import Finding
 from .scene import MODEL, Scene, paths
 

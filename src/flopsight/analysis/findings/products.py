@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ... import units
-from ...costs import OpRow
-from ...records import FORWARD
-from ...tree import Node
-from ..roofline import roof_of
+from ...results.costs import OpRow
+from ...results.node import Node
+from ...results.records import FORWARD
+from ..limits.roofline import roof_of
 from .finding import Finding
-from .memory import most_samples
+from .memory_use import most_samples
 from .scene import MODEL, Scene, paths
 
 ALIGNED = {"bfloat16": 8, "float16": 8, "float32": 4, "int8": 16, "float8_e4m3fn": 16, "float8_e5m2": 16}

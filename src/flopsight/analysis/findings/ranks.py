@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ... import units
-from ...job import Job
+from ...results.job import Job
 from .finding import Finding
 from .scene import Scene, paths
 

@@ -6,12 +6,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from ...ceilings import Ceilings
-from ...costs import OpRow
-from ...records import BACKWARD, FORWARD, OPTIMIZER, PHASES, RECOMPUTE
-from ...tree import Node, Profile
-from ..roofline import ceilings_for, device_seconds, profile_limit, row_roof, waits_for_host
-from ..utilization import step_seconds
+from ...results.ceilings import Ceilings
+from ...results.costs import OpRow
+from ...results.node import Node
+from ...results.profile import Profile
+from ...results.records import BACKWARD, FORWARD, OPTIMIZER, PHASES, RECOMPUTE
+from ..limits.roofline import ceilings_for, device_seconds, profile_limit, row_roof, waits_for_host
+from ..limits.utilization import step_seconds
 
 Placed = tuple[Node, OpRow]
 MODEL = (FORWARD, BACKWARD, RECOMPUTE)

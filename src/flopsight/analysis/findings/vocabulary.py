@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from math import prod
 
 from ... import units
-from ...records import BACKWARD, OPTIMIZER, Shape
-from ...tree import Node
+from ...results.node import Node
+from ...results.records import BACKWARD, OPTIMIZER, Shape
 from .finding import Finding
 from .scene import MODEL, Scene
 

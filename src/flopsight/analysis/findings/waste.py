@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ... import units
-from ...costs import OpRow
 from ...hardware.op_families import ATTENTION, family
-from ...records import BACKWARD, FORWARD, RECOMPUTE
-from ...tree import Node
+from ...results.costs import OpRow
+from ...results.node import Node
+from ...results.records import BACKWARD, FORWARD, RECOMPUTE
 from .finding import Finding
 from .scene import MODEL, Scene, paths
 

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from ...records import BACKWARD, FORWARD, OPTIMIZER, RECOMPUTE
+from ...results.records import BACKWARD, FORWARD, OPTIMIZER, RECOMPUTE
 from ..hooks import internals
 from ..model.sites import Site, Sites
 from .tape import Tape

@@ -11,8 +11,8 @@ import torch
 from torch import nn
 from torch.autograd.function import BackwardCFunction
 
-from ...caveats import Note
-from ...records import BACKWARD, FORWARD, OPTIMIZER, RECOMPUTE
+from ...results.caveats import Note
+from ...results.records import BACKWARD, FORWARD, OPTIMIZER, RECOMPUTE
 from ..hooks import internals
 from ..hooks.garbage import rarer_collections
 from ..hooks.internals import TorchDispatchMode

@@ -9,7 +9,7 @@ from weakref import WeakValueDictionary
 import torch
 from torch.overrides import TorchFunctionMode
 
-from ...op_kinds import MADE_OF_OPS
+from ...results.op_kinds import MADE_OF_OPS
 from ..hooks import internals
 from ..model.tensors import flat
 from .opinfo import OpInfo

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from ...memory_curve import MemoryCurve
+from ...results.memory_curve import MemoryCurve
 from ..model.sites import Site
 
 MOST_POINTS = 500

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ...records import OpRecord
+from ...results.records import OpRecord
 from ..model.sites import Site
 from ..model.tensors import meta, metas
 from .opinfo import OpInfo

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from ...op_kinds import listed_kind, multiplies_matrices
+from ...results.op_kinds import listed_kind, multiplies_matrices
 from ..hooks import internals
 from .higher_order import TAKEN_APART, is_higher_order
 

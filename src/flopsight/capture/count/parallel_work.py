@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ...comm import GroupKey
-from ...records import BACKWARD, FORWARD
+from ...results.comm import GroupKey
+from ...results.records import BACKWARD, FORWARD
 from ..hooks import internals, parallel
 from ..hooks.patches import Call, wrapped
 from ..model.sites import Site, Sites

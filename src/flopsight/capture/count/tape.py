@@ -11,8 +11,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from ...caveats import Caveat
-from ...records import ModuleCall, OpRecord, Padding
+from ...results.caveats import Caveat
+from ...results.records import ModuleCall, OpRecord, Padding
 from ..hooks import internals
 from ..model.padding import padding_of
 from ..model.sites import Site
@@ -20,7 +20,7 @@ from ..model.tensors import meta, tensor_metas, with_tensors, without_data
 from .live import Live
 from .op_calls import OpCalls
 from .opinfo import OpInfo, UnseenWork
-from .repeats import Repeats
+from .repeated_work import Repeats
 from .saved import Saved
 
 MOST_ROOT_CALLS = 64

@@ -11,8 +11,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from ...comm import group_key
-from ...records import BACKWARD, OPTIMIZER
+from ...results.comm import group_key
+from ...results.records import BACKWARD, OPTIMIZER
 
 MESH = "mesh_"
 """How torch begins the description of a group that it made for a dimension of a device mesh."""

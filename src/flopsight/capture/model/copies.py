@@ -6,7 +6,7 @@ import copy
 from dataclasses import replace
 
 from ...errors import InputError
-from .run import Run
+from .model_run import Run
 
 
 def copy_of(run: Run) -> Run:

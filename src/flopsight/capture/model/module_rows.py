@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from ...records import ModuleRow, Parameter, Shape
+from ...results.records import ModuleRow, Parameter, Shape
 from ..hooks import internals, parallel
 from . import deepspeed_zero
 from .sites import Sites, paths

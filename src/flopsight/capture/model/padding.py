@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from ...records import Padding
+from ...results.records import Padding
 from ..hooks import internals
 
 KEPT = ("attention_mask", "decoder_attention_mask")

@@ -7,7 +7,7 @@ from weakref import WeakSet
 
 from torch import nn
 
-from ...records import OUTSIDE
+from ...results.records import OUTSIDE
 from ..hooks import internals
 from .wrappers import compiled_from
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from ...records import TensorMeta
+from ...results.records import TensorMeta
 from ..hooks import internals
 
 Tensor = torch.Tensor

@@ -6,8 +6,19 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
-from ...comm import ALL_GATHER, ALL_REDUCE, ALL_TO_ALL, BROADCAST, GATHER, RECV, REDUCE, REDUCE_SCATTER, SCATTER, SEND
-from ...records import BACKWARD
+from ...results.comm import (
+    ALL_GATHER,
+    ALL_REDUCE,
+    ALL_TO_ALL,
+    BROADCAST,
+    GATHER,
+    RECV,
+    REDUCE,
+    REDUCE_SCATTER,
+    SCATTER,
+    SEND,
+)
+from ...results.records import BACKWARD
 from .kernels import Hosts, Marks, TraceEvent
 
 WORDS = (

@@ -10,8 +10,8 @@ from time import time_ns
 import torch
 from torch import nn
 
-from ...records import BACKWARD, FORWARD, OPTIMIZER, OUTSIDE, RECOMPUTE
-from ...tree import Timing
+from ...results.records import BACKWARD, FORWARD, OPTIMIZER, OUTSIDE, RECOMPUTE
+from ...results.timings import Timing
 from ..hooks.optimizer_steps import optimizer_steps
 from ..model.sites import Sites
 from .clock import HOSTS
@@ -19,7 +19,7 @@ from .collective_times import CollectiveTimes, collective_times
 from .kernels import DeviceTime, Marks, TraceEvent, place_kernels
 from .kineto import device_trace
 from .module_marks import Timer, forget
-from .op_times import OpTimes, host_op_times, kernel_op_times
+from .op_seconds import OpTimes, host_op_times, kernel_op_times
 
 
 class DeviceTracing:

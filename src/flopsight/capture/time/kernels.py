@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ...records import BACKWARD, FORWARD, OPTIMIZER, OUTSIDE, RECOMPUTE
+from ...results.records import BACKWARD, FORWARD, OPTIMIZER, OUTSIDE, RECOMPUTE
 
 NODE = "autograd::engine::evaluate_function: "
 """How the profiler names the run of an autograd node."""

@@ -8,7 +8,7 @@ from itertools import cycle
 from math import inf
 from statistics import median
 
-from ...caveats import (
+from ...results.caveats import (
     BusyMachine,
     Caveat,
     CompiledWhole,
@@ -20,16 +20,16 @@ from ...caveats import (
     UnplacedKernels,
     UnsteadyModules,
 )
-from ...timings import TIME_BUDGET, Stat, Timing, middle
+from ...results.timings import TIME_BUDGET, Stat, Timing, middle
 from ..hooks import parallel
-from ..model.run import Run, rotated
+from ..model.model_run import Run, rotated
 from .clock import HOSTS, Clock, clock_for
 from .collective_times import CollectiveTimes
 from .device_trace import DeviceTracing
 from .kernels import TraceEvent, with_children
 from .kineto import NoDeviceTrace
 from .module_marks import forget
-from .op_times import OpTimes
+from .op_seconds import OpTimes
 from .stream_events import run_held_back
 from .timed_runs import MarkedRun, Rows, run_plain, run_steps, run_with_marks
 

@@ -14,7 +14,7 @@ from torch import nn
 
 from ..hooks.optimizer_steps import optimizer_steps
 from ..hooks.patches import Call, module_calls, unpatched, wrapped
-from ..model.run import Run, batch_size_of, tokens_of
+from ..model.model_run import Run, batch_size_of, tokens_of
 from ..model.sites import Site, Sites, sites_of
 from ..model.tensors import raw
 from .clock import Clock, Mark

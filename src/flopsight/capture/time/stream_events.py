@@ -7,7 +7,7 @@ stream is first blocked for a while, and the host queues the whole forward meanw
 from __future__ import annotations
 
 from ..hooks import internals
-from ..model.run import Run
+from ..model.model_run import Run
 from .clock import clock_for
 from .module_marks import Timer
 

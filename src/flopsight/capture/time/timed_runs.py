@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from ..model.run import Run
+from ..model.model_run import Run
 from .backward_marks import BackwardTimes
 from .clock import Clock
 from .kernels import with_children

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from time import time_ns
 
-from ...records import OUTSIDE, Span
-from ..model.run import Run
+from ...results.records import OUTSIDE, Span
+from ..model.model_run import Run
 from .kernels import NODE, Hosts, Marks, TraceEvent
 from .kineto import device_trace
 from .module_marks import Timer

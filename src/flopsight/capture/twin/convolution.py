@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from ..hooks import internals
-from .elementwise import restrided
+from .elementwise_kernels import restrided
 from .strides import plain_strides
 
 Tensor = torch.Tensor

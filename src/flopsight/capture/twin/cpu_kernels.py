@@ -9,8 +9,8 @@ import torch
 
 from ..hooks import internals
 from .convolution import convolution_backward_on_cpu, convolution_on_cpu
-from .elementwise import empty_like, restrided
-from .recurrent import fused_layer
+from .elementwise_kernels import empty_like, restrided
+from .recurrent_kernels import fused_layer
 from .strides import iterated_strides, kept_strides, plain_strides
 
 Tensor = torch.Tensor

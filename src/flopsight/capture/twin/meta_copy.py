@@ -16,7 +16,7 @@ from ..count.tape import Tape
 from ..hooks import internals
 from ..hooks.recursion import deeper_recursion
 from ..model.deepspeed_zero import HOOKS, fetches, whole_shape, without_fetching
-from ..model.run import Run
+from ..model.model_run import Run
 from ..model.tensors import rebuilt
 from ..model.wrappers import is_parallel
 from .known_values import remember

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 from torch.autograd.function import BackwardCFunction
 
-from ...caveats import Assumed
+from ...results.caveats import Assumed
 from ..count.dispatch import Counter
 from ..count.opinfo import OpInfo
 from ..count.tape import Tape
@@ -21,10 +21,10 @@ from ..hooks.patches import Call, wrapped
 from ..model.sites import Sites
 from ..model.tensors import flat, with_leaves
 from . import known_values
-from .attention import attention_as_on
-from .autocast import Autocast
+from .attention_kernels import attention_as_on
+from .casts import Autocast
 from .cpu_kernels import CPU_KERNELS
-from .elementwise import pointwise
+from .elementwise_kernels import pointwise
 from .meta_kernels import KERNELS, whole_on_meta
 from .model_line import model_line
 from .target_device import TargetDevice

@@ -10,9 +10,9 @@ import torch
 
 from ..hooks import internals
 from ..hooks.shared import Shared
-from . import elementwise
+from . import elementwise_kernels as elementwise
 from .convolution import convolution, convolution_backward
-from .elementwise import empty_like, restrided
+from .elementwise_kernels import empty_like, restrided
 from .strides import plain_strides
 
 Tensor = torch.Tensor

@@ -16,7 +16,8 @@ from torch.overrides import TorchFunctionMode
 
 from ..hooks import internals
 from ..hooks.patches import Call
-from . import moves, recurrent
+from . import moves
+from . import recurrent_kernels as recurrent
 from .group_norm import group_norm_on_cpu
 from .known_values import Unknowable, value_of
 

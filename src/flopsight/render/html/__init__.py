@@ -17,16 +17,16 @@ from ... import units
 from ...analysis.compare import Comparison
 from ...analysis.folding import shortened
 from ...analysis.passes import to_depth
-from ...analysis.report import report
-from ...analysis.report_diff import diff_report, diff_tiles, diff_verdict
-from ...analysis.report_head import job_verdict, tiles, verdict
-from ...analysis.report_limits import limit_metric, limit_sentence, limits
-from ...analysis.report_ranks import collectives, ranks
+from ...analysis.report.page_data import report
+from ...analysis.report.page_diff import diff_report, diff_tiles, diff_verdict
+from ...analysis.report.page_head import job_verdict, tiles, verdict
+from ...analysis.report.page_limits import limit_metric, limit_sentence, limits
+from ...analysis.report.page_ranks import collectives, ranks
 from ...analysis.summary_facts import facts
-from ...files import write_text
-from ...job import Job
-from ...tree import Profile
-from ...world import ALONE
+from ...files.whole_files import write_text
+from ...results.job import Job
+from ...results.profile import Profile
+from ...results.world import ALONE
 from ..safe_names import safe_names
 from ..summary import about, coverage_lines, title
 from .static import STYLE, made_text, static_body

@@ -7,7 +7,8 @@ from html import escape
 
 from ... import units
 from ...analysis.tables import OpTotal, TableRow, op_totals, tree_rows
-from ...tree import Node, Profile
+from ...results.node import Node
+from ...results.profile import Profile
 from ..columns import figures
 from ..page import Column
 from ..summary import caveats, coverage_lines, title, totals

@@ -9,10 +9,10 @@ try:
     from .autograd import *
     from .compiler import *
     from .modes import *
-    from .ops import *
+    from .operators import *
     from .profiler import *
     from .saved_tensors import *
-    from .tensors import *
+    from .tensor_parts import *
 except (AttributeError, ImportError) as problem:
     raise TorchError(
         f"torch {torch.__version__} does not have what flopsight needs ({problem}). `flopsight doctor` names all that is missing."

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from ..release import TORCH
-from .tensors import signs
+from .tensor_parts import signs
 
 graph_task: Callable[[], int] = torch._C._current_graph_task_id
 """The running backward's number, -1 outside backward."""

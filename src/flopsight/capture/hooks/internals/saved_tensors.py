@@ -12,7 +12,7 @@ import torch
 import torch.utils.checkpoint
 
 from ..release import TORCH
-from .tensors import is_wrapper_subclass
+from .tensor_parts import is_wrapper_subclass
 
 saved_hooks_allowed: Callable[[], bool] = torch._C._autograd._saved_tensors_hooks_is_enabled  # type: ignore[attr-defined]
 """Whether saved tensors may have hooks right now; torch.func and `disable_saved_tensors_hooks` forbid it."""

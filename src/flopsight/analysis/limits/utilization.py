@@ -1,0 +1,168 @@
+"""MFU and HFU: the matrix work of a step, over its time, over the dense peak of the dtype each op ran in.
+
+Model FLOPs are two for every multiply-accumulate of matrix work, forward and backward as autograd ran it, with
+attention dense; pointwise work, the optimizer and all recompute stay out, as with PaLM and nanoGPT. Fused attention's
+backward thus counts 2.0x its forward. HFU adds the recompute: checkpointed forwards, and the scores that a fused
+attention's backward forms again. With several dtypes, utilization = sum(FLOPs / peak of their dtype) / time.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+
+from ... import units
+from ...errors import InputError
+from ...hardware.named import named_ceilings
+from ...results.ceilings import peak_key
+from ...results.conditions import Conditions
+from ...results.costs import FREE, Cost
+from ...results.node import Node
+from ...results.profile import Profile
+from ...results.records import BACKWARD, FORWARD, RECOMPUTE
+
+
+def unit_of(profile: Profile) -> str:
+    """What a profile's figures are of: a step, a forward, or several forwards, as of a decoding."""
+    if profile.trained:
+        return "step"
+    return f"run of {profile.root.calls:,} forwards" if profile.root.calls > 1 else "forward"
+
+
+def lasting(profile: Profile, seconds: float) -> str:
+    """Seconds with what they are of: `12 ms a step`, `351 ms for 8 forwards (43.9 ms each)`."""
+    times = profile.root.calls
+    if profile.trained or times <= 1:
+        return f"{units.seconds(seconds)} a {unit_of(profile)}"
+    return f"{units.seconds(seconds)} for {times:,} forwards ({units.seconds(seconds / times)} each)"
+
+
+def mfu(profile: Profile) -> float | None:
+    """Model FLOPs utilization; of the forward alone where no backward ran. None where a peak or the time is not known."""
+    return _utilization(profile, model_work(profile))
+
+
+def mfu_causal(profile: Profile) -> float | None:
+    """MFU with the masked half of causal attention left out."""
+    return _utilization(profile, model_work(profile, causal=True))
+
+
+def hfu(profile: Profile) -> float | None:
+    """Hardware FLOPs utilization: MFU and all recompute."""
+    return _utilization(profile, hardware_work(profile))
+
+
+def mfu_at(profile: Profile, seconds: float, device: str | None = None) -> float | None:
+    """MFU of a step that takes that many seconds, on a named device or the profile's own; None without a peak."""
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds > 0:
+        raise InputError(f"The time of a step must be a number of seconds above 0, not {seconds!r}.")
+    needed = seconds_at_peak(profile, device)
+    return needed / seconds if needed else None
+
+
+def seconds_at_peak(profile: Profile, device: str | None = None, *, causal: bool = False) -> float | None:
+    """What the model work of one step would take at the peak of a named device, or the profile's own; None without one."""
+    peaks = profile.peak_flops
+    if device is not None:
+        peaks = named_ceilings(device, tf32_products="tf32" in peaks).flops
+    work = model_work(profile, causal=causal, peaks=peaks)
+    if not work or any(not peaks.get(dtype) for dtype in work):
+        return None
+    return sum(flops / peaks[dtype] for dtype, flops in work.items())
+
+
+def achieved(profile: Profile) -> float | None:
+    """Model FLOP/s; None where no time was measured."""
+    time = step_seconds(profile)
+    return model_flops(profile) / time if time else None
+
+
+def model_flops(profile: Profile, *, causal: bool = False) -> float:
+    """Model FLOPs of one step."""
+    return sum(model_work(profile, causal=causal).values())
+
+
+def flops_per_token(profile: Profile) -> float | None:
+    """Model FLOPs for each token of the batch; None where the inputs are not tokens."""
+    return model_flops(profile) / profile.tokens if profile.tokens else None
+
+
+def model_work(profile: Profile, *, causal: bool = False, peaks: Mapping[str, float] | None = None) -> dict[str, float]:
+    """FLOPs of one step by the dtype whose peak they are held against: matrix work that the model needs done once.
+
+    `peaks` are another device's, whose cuDNN ops may have a rate of their own.
+    """
+
+    def needed(cost: Cost) -> float:
+        once = cost.macs - cost.recompute_macs
+        # the masked share of what is repeated goes with the repetition
+        return once - cost.skipped_macs * once / cost.macs if causal and cost.macs else once
+
+    work: defaultdict[str, float] = defaultdict(float)
+    for dtype, cost in _matrix_work(profile, (FORWARD, BACKWARD), peaks):
+        work[dtype] += 2 * needed(cost)
+    return dict(work)
+
+
+def hardware_work(profile: Profile) -> dict[str, float]:
+    """FLOPs of one step by dtype: model work, checkpointed forwards and what kernels repeat."""
+    work: defaultdict[str, float] = defaultdict(float)
+    for dtype, cost in _matrix_work(profile, (FORWARD, BACKWARD, RECOMPUTE)):
+        work[dtype] += 2 * cost.macs
+    return dict(work)
+
+
+def step_seconds(profile: Profile | Conditions) -> float | None:
+    """The time that utilization is taken over: a whole iteration, or step, when trained, else the forward."""
+    timing = profile.timing
+    if not profile.trained:
+        return timing.forward.median if timing.forward else None
+    whole = timing.iteration or timing.step
+    if whole:
+        return whole.median
+    if not (timing.forward and timing.backward):
+        return None
+    return sum(part.median for part in (timing.forward, timing.backward, timing.optimizer) if part)
+
+
+def missing_peaks(profile: Profile) -> tuple[str, ...]:
+    """Dtypes that matrix work ran in and whose peak is not known; "" where not even the dtype is."""
+    return tuple(dtype for dtype in hardware_work(profile) if not profile.peak_flops.get(dtype))
+
+
+def _utilization(profile: Profile, work: Mapping[str, float]) -> float | None:
+    time = step_seconds(profile)
+    if not time or not work or missing_peaks(profile):
+        return None
+    return sum(flops / profile.peak_flops[dtype] for dtype, flops in work.items()) / time
+
+
+def _matrix_work(
+    profile: Profile, phases: tuple[str, ...], peaks: Mapping[str, float] | None = None
+) -> Iterator[tuple[str, Cost]]:
+    """Every cost with MACs, and the key of its peak."""
+    peaks = profile.peak_flops if peaks is None else peaks
+    for node in profile.walk():
+        for row in node.ops:
+            if row.phase in phases and row.cost.macs:
+                yield peak_key(peaks, row.dtype or profile.environment.dtype, row.op), row.cost
+        for phase in phases:
+            rest = _without_rows(node, phase)
+            if rest.macs:
+                yield profile.environment.dtype, rest
+
+
+def _without_rows(node: Node, phase: str) -> Cost:
+    """A node's own work that no op row accounts for: a view may have cut the rows away."""
+    own: Cost = getattr(node.own, phase)
+    if not own.macs:
+        return FREE
+    costs = [row.cost for row in node.ops if row.phase == phase]
+    macs = own.macs - sum(cost.macs for cost in costs)
+    if macs <= 0:
+        return FREE
+    return Cost(
+        macs=macs,
+        skipped_macs=max(0, own.skipped_macs - sum(cost.skipped_macs for cost in costs)),
+        recompute_macs=max(0, own.recompute_macs - sum(cost.recompute_macs for cost in costs)),
+    )

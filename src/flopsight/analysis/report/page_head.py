@@ -1,0 +1,121 @@
+"""The head of the report page: the verdict in one line, and the figures that a reader asks for first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from ... import units
+from ...results.job import Job
+from ...results.node import Node
+from ...results.profile import Profile
+from ..limits.roofline import ceilings_for, profile_limit
+from ..limits.utilization import step_seconds, unit_of
+
+CONTAINERS = ("ModuleList", "ModuleDict", "Sequential")
+"""Classes that only hold other modules: to name one says little."""
+COUNTS, TIME = "counts", "time"
+"""What a figure is about, so that doubts about it stand beside it."""
+
+
+def tiles(profile: Profile, on: str | None = None) -> list[dict[str, str]]:
+    """The largest figures: label, value, what it is made of, and what doubts touch it."""
+    found = [_tile("Parameters", units.si(profile.params), _trainable(profile), COUNTS)]
+    found.append(_tile("Forward FLOPs", units.si(profile.flops), f"{units.si(profile.macs)} MACs", COUNTS))
+    if profile.trained:
+        again = profile.recompute.flops
+        note = f"and {units.si(again)} recomputed" if again else "as autograd ran it"
+        found.append(_tile("Backward FLOPs", units.si(profile.backward.flops), note, COUNTS))
+    if profile.peak_bytes:
+        found.append(_tile("Peak memory", units.size(profile.peak_bytes), _largest_kinds(profile), COUNTS))
+    sent = sum(row.wire_bytes for row in profile.comm)
+    if sent:
+        found.append(_tile("Sent to other ranks", units.size(sent), "a step, on a ring", COUNTS))
+    return found + _times(profile, on)
+
+
+def _times(profile: Profile, on: str | None) -> list[dict[str, str]]:
+    unit = unit_of(profile)
+    limit, ceilings = profile_limit(profile, on), ceilings_for(profile, on)
+    least = (
+        _tile("Limit", units.seconds(limit), f"least time of a {unit} on {ceilings.name}", "")
+        if limit and ceilings
+        else None
+    )
+    if on is not None:
+        return [least] if least else []
+    stat = profile.timing.whole
+    if stat is None:
+        return []
+    runs = len(stat.samples)
+    note = f"median of {runs} runs" if runs > 1 else "one run"
+    found = [_tile(f"Time of a {unit}", units.seconds(stat.median), note, TIME)]
+    if profile.throughput:
+        rate, of = (
+            (profile.tokens_per_second, "tokens") if profile.tokens_per_second else (profile.throughput, "samples")
+        )
+        found.append(_tile("Throughput", units.si(rate), f"{of} per second", TIME))
+    if profile.mfu is not None:
+        found.append(_tile("MFU", units.percent(profile.mfu), "model FLOPs of the dense peak", TIME))
+    return [*found, least] if least else found
+
+
+def _tile(label: str, value: str, note: str, touches: str) -> dict[str, str]:
+    return {"label": label, "value": value, "note": note, "touches": touches}
+
+
+def _trainable(profile: Profile) -> str:
+    if profile.active_params not in (None, profile.params):
+        return f"{units.si(profile.active_params)} active: one token passes them"
+    if profile.trainable_params == profile.params:
+        return "all trainable" if profile.trained else ""
+    return f"{units.si(profile.trainable_params)} trainable"
+
+
+def _largest_kinds(profile: Profile) -> str:
+    """The two kinds that hold most at the peak."""
+    first = profile.largest_at_peak[:2]
+    return ", ".join(f"{kind} {size / profile.peak_bytes:.0%}" for kind, size in first if profile.peak_bytes)
+
+
+def job_verdict(job: Job) -> str:
+    """Which rank the others wait for, or where the ranks differ most."""
+    uneven = job.imbalance("time")
+    if job.slowest is not None and uneven and uneven > 0.01:
+        return f"rank {job.slowest} of {job.size} is the slowest, {uneven:.0%} above the mean"
+    return f"{len(job.ranks)} of {job.size} ranks, which take the same time" if uneven is not None else ""
+
+
+def verdict(profile: Profile, on: str | None = None) -> str:
+    """Where most of the time goes, or most of the work if nothing was timed on that device, in one line."""
+    size, whole, of = _measure(profile, timed=on is None)
+    shares = {name: min(1.0, part / whole) for name, part in _by_name(profile.root, size).items()} if whole else {}
+    telling = {name: share for name, share in shares.items() if 0.2 <= share <= 0.9}
+    if not telling:
+        return ""
+    name = max(telling, key=lambda one: telling[one])
+    return f"{telling[name]:.0%} of the {of} in {name}"
+
+
+def _measure(profile: Profile, *, timed: bool) -> tuple[Callable[[Node], float], float | None, str]:
+    """What a module takes, what the whole takes, and the word for it; of a step as its limit is, if backward was timed too."""
+    root, forward = profile.root, profile.timing.forward
+    if not (timed and root.latency):
+        return (lambda node: node.total.total.flops), root.total.total.flops, "FLOPs"
+    step = step_seconds(profile)
+    if profile.trained and root.backward_latency and step:
+        return (lambda node: (node.latency or 0.0) + (node.backward_latency or 0.0)), step, "step"
+    return (lambda node: node.latency or 0.0), forward.median if forward else root.latency, "forward"
+
+
+def _by_name(root: Node, size: Callable[[Node], float]) -> Mapping[str, float]:
+    """Sizes by a module's last name, numbers left out; a module inside one of the same name counts once."""
+    found: dict[str, float] = {}
+    stack: list[tuple[Node, frozenset[str]]] = [(child, frozenset()) for child in root.children]
+    while stack:
+        node, above = stack.pop()
+        named = not node.name.isdigit() and node.name not in above and node.kind not in CONTAINERS
+        if named:
+            found[node.name] = found.get(node.name, 0.0) + size(node)
+        inside = above | {node.name} if named else above
+        stack.extend((child, inside) for child in node.children)
+    return found

@@ -1,0 +1,184 @@
+"""FlopsProfiler and get_model_profile, as the users of the DeepSpeed profiler call them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from .. import units
+from ..capture.model.model_run import make_run
+from ..capture.model.wrappers import training_flags
+from ..engine.measure import profile_run
+from ..errors import InputError
+from ..files.whole_files import write_text
+from ..loop.oneshot import OneShot
+from ..render import prepare
+from ..results.profile import Profile
+from .engine import with_engine
+from .ignoring import ignoring
+
+REPEATS = 5
+
+
+def get_model_profile(
+    model: nn.Module,
+    input_shape: Sequence[int] | None = None,
+    args: Sequence[Any] | None = None,
+    kwargs: Mapping[str, Any] | None = None,
+    print_profile: bool = True,
+    detailed: bool = True,
+    module_depth: int = -1,
+    top_modules: int = 1,
+    warm_up: int = 1,
+    as_string: bool = True,
+    output_file: str | Path | None = None,
+    ignore_modules: Iterable[Any] | None = None,
+    mode: str = "forward",
+) -> tuple[Any, Any, Any]:
+    """FLOPs, MACs and parameters of one inference: eval mode, no gradients, the model as it was afterwards."""
+    if mode not in ("forward", "generate"):
+        raise InputError(f"mode must be 'forward' or 'generate', not {mode!r}.")
+    method = "__call__" if mode == "forward" else "generate"
+    run = make_run(model, args, kwargs, input_shape, method=method)
+    if not run.args and not run.kwargs:
+        raise InputError("Say what the model runs on: input_shape=(...), args=[...] or kwargs={...}.")
+    if mode == "generate" and not callable(getattr(model, "generate", None)):
+        raise InputError(f"mode='generate' needs a model with a generate() method; {type(model).__name__} has none.")
+    check_page(module_depth, top_modules)
+    flags = training_flags(model)
+    try:
+        with suppress(NotImplementedError):  # an exported program has no modes
+            model.eval()
+        with torch.no_grad():
+            result = profile_run(
+                run, warmup=warm_up, repeats=REPEATS, memory=False, ignored=ignoring(model, ignore_modules)
+            )
+    finally:
+        for module, flag in flags:
+            module.training = flag
+    result = replace(result, step=warm_up)
+    if print_profile:
+        write(
+            result.render("deepspeed", module_depth=module_depth, top_modules=top_modules, detailed=detailed),
+            output_file,
+        )
+    if as_string:
+        return (
+            units.deepspeed_flops(result.flops),
+            units.deepspeed_macs(result.macs),
+            units.deepspeed_params(result.params),
+        )
+    return result.flops, result.macs, result.params
+
+
+class FlopsProfiler:
+    """Profiles the forward of one step in a training loop; see the training-loop example in the README."""
+
+    format = "deepspeed"
+
+    def __init__(self, model: nn.Module, ds_engine: Any = None, recompute_fwd_factor: float = 0.0) -> None:
+        self.model = model
+        self.ds_engine = ds_engine
+        self.recompute_fwd_factor = recompute_fwd_factor
+        self._shot = OneShot(model)
+
+    @property
+    def started(self) -> bool:
+        """True while the profiler is counting."""
+        return self._shot.running
+
+    @property
+    def profile(self) -> Profile:
+        """What was seen so far, as a `flopsight.Profile`."""
+        return self._with_engine(self._shot.profile)
+
+    def _with_engine(self, seen: Profile) -> Profile:
+        """Add what the training engine knows."""
+        seen = replace(seen, recompute_fwd_factor=self.recompute_fwd_factor)
+        return seen if self.ds_engine is None else with_engine(seen, self.ds_engine)
+
+    def start_profile(self, ignore_list: Iterable[Any] | None = None) -> None:
+        """Start profiling; what was seen before is forgotten."""
+        self._shot.start(ignoring(self.model, ignore_list))
+
+    def stop_profile(self) -> None:
+        """Stop profiling. Numbers stay until the next start."""
+        self._shot.stop()
+
+    def reset_profile(self) -> None:
+        """Forget what was seen, and go on if profiling was on."""
+        self._shot.reset()
+
+    def end_profile(self) -> None:
+        """Stop profiling and clean up. Nothing is left in the model; numbers stay readable."""
+        self._shot.stop()
+
+    def get_total_flops(self, as_string: bool = False) -> Any:
+        """Floating-point operations of the forward."""
+        flops = self.profile.flops
+        return units.deepspeed_flops(flops) if as_string else flops
+
+    def get_total_macs(self, as_string: bool = False) -> Any:
+        """Multiply-accumulates of the forward."""
+        macs = self.profile.macs
+        return units.deepspeed_macs(macs) if as_string else macs
+
+    def get_total_duration(self, as_string: bool = False) -> Any:
+        """Seconds of the forward."""
+        seconds = self.profile.latency or 0.0
+        return units.deepspeed_time(seconds) if as_string else seconds
+
+    def get_total_params(self, as_string: bool = False) -> Any:
+        """Parameters of the model, on this rank."""
+        params = self.profile.params
+        return units.deepspeed_params(params) if as_string else params
+
+    def print_model_profile(
+        self,
+        profile_step: int = 1,
+        module_depth: int = -1,
+        top_modules: int = 1,
+        detailed: bool = True,
+        output_file: str | Path | None = None,
+    ) -> None:
+        """Print the summary, the aggregate by depth and, if `detailed`, the module tree."""
+        text = self.profile.render(
+            self.format,
+            profile_step=profile_step,
+            module_depth=module_depth,
+            top_modules=top_modules,
+            detailed=detailed,
+        )
+        write(text, output_file)
+
+    def print_model_aggregated_profile(self, module_depth: int = -1, top_modules: int = 1) -> None:
+        """Print the top modules at every depth."""
+        check_page(module_depth, top_modules)
+        depth = None if module_depth < 0 else module_depth
+        write("\n".join(self._aggregated(depth, top_modules)) + "\n")
+
+    def _aggregated(self, depth: int | None, top_modules: int) -> list[str]:
+        from ..render.deepspeed_page import aggregated
+        from ..render.safe_names import safe_names
+
+        return aggregated(safe_names(self.profile), depth=depth, top_modules=top_modules)
+
+
+def check_page(module_depth: int, top_modules: int) -> None:
+    """Refuse a depth or number of modules that cannot be printed, the same for all older profilers."""
+    prepare("deepspeed", module_depth=module_depth, top_modules=top_modules)
+
+
+def write(text: str, output_file: str | Path | None = None) -> None:
+    """Print, or write to a file: its folders are made, its old contents replaced."""
+    if output_file is None:
+        sys.stdout.write(text)
+        return
+    write_text(output_file, text)

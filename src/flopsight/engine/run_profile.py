@@ -1,0 +1,154 @@
+"""The profile of one watched run: a tape of what was seen, priced, in the rows of the model, with where it ran."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+import torch
+
+from .. import __version__
+from ..analysis.build import Observed, build
+from ..capture.count.tape import Tape
+from ..capture.hooks.garbage import rarer_collections
+from ..capture.hooks.optimizer_steps import with_inner
+from ..capture.model.model_run import Run, batch_size_of, tokens_of
+from ..capture.model.module_rows import module_rows, scripted_rows
+from ..capture.model.sites import Sites
+from ..capture.model.tensors import held_bytes
+from ..distributed.topology import job_name, mesh_dimensions
+from ..hardware.detect import cpu_name, detect
+from ..hardware.known_ceilings import ceilings_of
+from ..results.caveats import Caveat, DirectForward, OtherThreads, Scripted
+from ..results.profile import Environment, Profile
+from ..results.records import BACKWARD, ModuleRow
+from .parallel_figures import in_its_world
+
+Ignored = Callable[[ModuleRow], bool]
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a run is watched."""
+
+    run: Run | None = None
+    memory: bool = False
+    ignored: Ignored | None = None
+    target: str | None = None
+    """The device that a run on meta stands for; None where the run is real."""
+    in_loop: bool = False
+    """Whether what runs is a step of a loop, after another step."""
+    whole: bool = True
+    """Whether the model without its parallel wrappers is counted too."""
+    optimizers: Sequence[torch.optim.Optimizer] = ()
+    """Those that step in the loop, beside the run's own; the list may grow while the loop runs."""
+
+
+DEFAULTS = Options()
+
+
+def build_profile(tape: Tape, sites: Sites, options: Options) -> Profile:
+    """The profile of what a tape holds, in the rows of `sites`."""
+    with rarer_collections():
+        return _build_profile(tape, sites, options)
+
+
+def _build_profile(tape: Tape, sites: Sites, options: Options) -> Profile:
+    run = options.run
+    memory = tape.live.footprint() if tape.live is not None else None
+    records = tuple(tape.records())
+    root, coverage, caveats = build(
+        Observed(
+            rows=module_rows(
+                sites, _state_bytes(options), {site.path for site in tape.experts}, tape.unread(sites.roots.values())
+            ),
+            records=records,
+            calls=tuple(tape.module_calls()),
+            views=tape.views(),
+            saved_bytes=tape.saved_bytes(),
+            allocated_bytes={site.path: size for site, size in tape.grown.items()},
+            peak_bytes={site.path: size for site, size in memory.rows.items()} if memory else {},
+            dims=mesh_dimensions(sites.roots.values()),
+            ignored=options.ignored or _none_ignored,
+        )
+    )
+    doubts: list[Caveat] = [*caveats, *tape.caveats]
+    if tape.direct_forwards:
+        doubts.append(DirectForward(tuple(sorted(tape.direct_forwards))))
+    if tape.missed:
+        doubts.append(OtherThreads(tape.missed))
+    scripted = scripted_rows(sites)
+    if scripted:
+        doubts.append(Scripted(scripted))
+    found = detect(run.device) if run is not None and run.device.type != "meta" else None
+    result = Profile(
+        root=root,
+        coverage=coverage,
+        caveats=tuple(doubts),
+        environment=environment(run),
+        trained=any(record.phase == BACKWARD for record in records),
+        peak_bytes=memory.peak if memory else None,
+        at_peak=memory.kinds if memory else {},
+        memory_curve=memory.curve if memory else None,
+        peak_flops=found.peak_flops() if found else {},
+        ceilings=ceilings_of(found, torch.get_num_threads()) if found else None,
+        padding=tape.padding,
+    )
+    result = in_its_world(result, tape, sites)
+    if run is not None:
+        result = replace(result, batch_size=batch_size_of(run), tokens=tokens_of(run))
+    return result
+
+
+def _none_ignored(_row: ModuleRow) -> bool:
+    return False
+
+
+def _optimizers(options: Options) -> list[torch.optim.Optimizer]:
+    own = options.run.optimizer if options.run is not None else None
+    outer = [*([] if own is None else [own]), *options.optimizers]
+    return list(dict.fromkeys(part for optimizer in outer for part in with_inner(optimizer)))
+
+
+def state_tensors(options: Options) -> list[torch.Tensor]:
+    """The tensors in the state of the optimizers."""
+    states = [state for optimizer in _optimizers(options) for state in optimizer.state.values()]
+    return [value for state in states for value in state.values() if isinstance(value, torch.Tensor)]
+
+
+def _state_bytes(options: Options) -> dict[int, int]:
+    """What the optimizers keep for each parameter."""
+    return {
+        id(parameter): sum(held_bytes(value) for value in state.values() if isinstance(value, torch.Tensor))
+        for optimizer in _optimizers(options)
+        for parameter, state in optimizer.state.items()
+    }
+
+
+def _device_name(device: torch.device) -> str:
+    """What the device calls itself; a run on meta has no device."""
+    if device.type == "meta":
+        return ""
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else cpu_name()
+
+
+def environment(run: Run | None) -> Environment:
+    """Where and with what this runs."""
+    device = run.device if run is not None else torch.device("cpu")
+    dtype = ""
+    if run is not None:
+        floating = [p.dtype for p in run.model.parameters() if p.is_floating_point()]
+        dtype = str(max(set(floating), key=floating.count)).removeprefix("torch.") if floating else ""
+    return Environment(
+        flopsight=__version__,
+        torch=torch.__version__,
+        python=platform.python_version(),
+        device=device.type,
+        device_name=_device_name(device),
+        dtype=dtype,
+        threads=torch.get_num_threads(),
+        made=datetime.now(UTC).isoformat(timespec="seconds"),
+        job=job_name(),
+    )

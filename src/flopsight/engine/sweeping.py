@@ -1,0 +1,232 @@
+"""sweep(): one model at many sizes, each counted or timed; what it costs, and how that grows."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from ..analysis.growth import Growth, module_growth
+from ..errors import FlopsightError, InputError
+from ..files.whole_files import write_text
+from ..progress import Told
+from ..progress import points as showing_points
+from ..render import sweep_page as drawing
+from ..render.frame import data_frame
+from ..results.profile import Profile
+from ..targets.address import parse_address
+from ..targets.axes import BATCH, DTYPE, SEQ, changed_address, sized_inputs
+from ..targets.blueprint import Call, Sizes
+from ..targets.early_checks import check_target
+from ..targets.inputs import described, parse_model_dtype
+from ..targets.loading import Target, build_target, call_with, make_blueprint
+from ..targets.users import TargetRaised, users_code
+from .measure import count, profile
+
+
+@dataclass(frozen=True)
+class Point:
+    """One combination of values; where it could not be run, `error` says why and there is no profile."""
+
+    values: Mapping[str, Any]
+    profile: Profile | None = None
+    error: str = ""
+
+    @property
+    def row(self) -> dict[str, Any]:
+        """The values and the figures of this point, as plain numbers."""
+        if self.profile is None:
+            return {**self.values, "error": self.error}
+        p = self.profile
+        moved = p.forward + p.backward + p.recompute + p.optimizer
+        return {
+            **self.values,
+            "params": p.params,
+            "active_params": p.active_params if p.active_params != p.params else None,
+            "macs": p.macs,
+            "flops": p.flops,
+            "backward_flops": p.backward.flops if p.trained else None,
+            "bytes": moved.bytes,
+            "activation_bytes": p.activation_bytes if p.trained else None,
+            "peak_bytes": p.peak_bytes,
+            "latency": p.latency,
+            "tokens_per_second": p.tokens_per_second,
+        }
+
+
+@dataclass(frozen=True, repr=False)
+class Sweep:
+    """Every point of a sweep, in the order of its axes."""
+
+    axes: Mapping[str, tuple[Any, ...]]
+    points: tuple[Point, ...]
+
+    @cached_property
+    def rows(self) -> list[dict[str, Any]]:
+        """One dictionary a point: its values, then its figures."""
+        return [point.row for point in self.points]
+
+    def growth(self, axis: str) -> dict[str, Growth]:
+        """How the FLOPs of each kind of module grow along an axis, the other axes at their last values."""
+        values, profiles = self._along(axis)
+        return module_growth(values, profiles) if len(set(values)) > 1 else {}
+
+    def _along(self, axis: str) -> tuple[list[float], list[Profile]]:
+        if axis not in self.axes:
+            raise InputError(f"This sweep has no axis {axis!r}; it has {', '.join(self.axes)}.")
+        rest = {name: values[-1] for name, values in self.axes.items() if name != axis}
+        found = [
+            (point.values[axis], point.profile)
+            for point in self.points
+            if point.profile is not None and all(point.values[name] == value for name, value in rest.items())
+        ]
+        numbers = [(value, p) for value, p in found if isinstance(value, int | float) and not isinstance(value, bool)]
+        return [float(value) for value, _ in numbers], [p for _, p in numbers]
+
+    def to_frame(self) -> Any:
+        """The points as a pandas DataFrame."""
+        return data_frame(self.rows)
+
+    def save(self, path: str | Path) -> Path:
+        """Write the points: `.csv`, `.md`, `.txt`, or `.svg` for a plot."""
+        path = Path(path)
+        writers: Mapping[str, Callable[[], str]] = {
+            ".csv": lambda: drawing.csv_table(self.rows, list(self.axes)),
+            ".md": lambda: drawing.markdown_table(self.rows, list(self.axes)),
+            ".txt": lambda: f"{self}\n",
+            ".svg": lambda: drawing.svg_plot(self.rows, list(self.axes)),
+        }
+        if path.suffix not in writers:
+            raise InputError(f"The suffix of {path} says no format of a sweep; it can be {', '.join(writers)}.")
+        if path.suffix == ".svg":
+            drawing.check_plot(self.axes)
+        return write_text(path, writers[path.suffix]())
+
+    def __repr__(self) -> str:
+        """One line."""
+        sizes = ", ".join(f"{axis} {len(values)}" for axis, values in self.axes.items())
+        return f"<Sweep of {len(self.points)} points: {sizes}>"
+
+    def __str__(self) -> str:
+        """The table of points, then the growth along every axis that has numbers."""
+        parts = [drawing.text_table(self.rows, list(self.axes))]
+        for axis in self.axes:
+            growths = self.growth(axis)
+            if growths:
+                parts.append(drawing.growth_table(axis, self._along(axis)[0], growths))
+        return "\n\n".join(parts)
+
+
+def sweep(
+    target: str | Callable[..., Any],
+    axes: Mapping[str, Sequence[Any]],
+    *,
+    inputs: str | Sequence[str] = (),
+    train: bool = False,
+    meta: bool = True,
+    device: str | None = None,
+    progress: Told | bool | None = None,
+    **timing: Any,
+) -> Sweep:
+    """Count a model at every combination of values.
+
+    `target` is a target as the command line takes it, or a function that is called with the values by name and returns a
+    model and its inputs: `model, args` or `model, kwargs` or `model, args, kwargs`.
+
+    `axes` maps names to values. `batch` and `seq` are the sizes of the inputs, `dtype` is the model's, `layers` its number
+    of layers, and every other name is a key of the configuration or an argument of the class.
+
+    `inputs` says shapes as `-i` does, with the axes in braces: `"{batch}x3x224x224"`. `train` runs a training step.
+    `meta=False` runs and times real models, on `device`; `timing` is then what `profile()` takes: repeats, warmup,
+    time_budget. `progress=True` shows a bar; a function is called with the points done, all points, and the seconds left.
+
+    >>> import torch, flopsight
+    >>> s = flopsight.sweep(lambda width: (torch.nn.Linear(8, width), torch.ones(4, 8)), {"width": [2, 4]})
+    >>> [row["macs"] for row in s.rows]
+    [64, 128]
+    """
+    checked = {name: tuple(values) for name, values in axes.items()}
+    if not checked or not all(checked.values()):
+        raise InputError("A sweep needs at least one axis with values: batch=1,8 or {'batch': [1, 8]}.")
+    source = _Named(target, inputs, meta, train, device) if isinstance(target, str) else _Made(target, meta)
+    points: list[Point] = []
+    combinations = [dict(zip(checked, values, strict=True)) for values in product(*checked.values())]
+    begun = time.monotonic()
+    problem: Exception | None = None
+    with showing_points(progress, timed=not meta) as told:
+        for done, values in enumerate(combinations):
+            if told is not None:
+                passed = time.monotonic() - begun
+                told(done, len(combinations), passed / done * (len(combinations) - done) if done else None)
+            try:
+                points.append(Point(values, _measured(source(values), train=train, meta=meta, **timing)))
+            except (FlopsightError, TargetRaised, RuntimeError) as found:
+                problem = problem or found
+                points.append(Point(values, error=" ".join(str(found).split())))
+    if problem is not None and not any(point.profile for point in points):
+        raise problem
+    return Sweep(checked, tuple(points))
+
+
+def _measured(target: Target, *, train: bool, meta: bool, **timing: Any) -> Profile:
+    model = target.model.train(train)
+    with users_code(target.text, described(target.args, target.kwargs)), torch.set_grad_enabled(train):
+        if meta:
+            return count(model, target.args, target.kwargs, train=train, on="meta")
+        return profile(model, target.args, target.kwargs, train=train, **timing)
+
+
+class _Made:
+    """A function of the user's that makes a model for each point."""
+
+    def __init__(self, make: Callable[..., Any], meta: bool) -> None:
+        self._make, self._meta = make, meta
+
+    def __call__(self, values: Mapping[str, Any]) -> Target:
+        name = getattr(self._make, "__name__", "the function")
+        with users_code(name):
+            found = self._make(**values)
+        model, *inputs = found if isinstance(found, tuple) else (found,)
+        if not isinstance(model, nn.Module):
+            raise InputError(f"{name} returned {type(model).__name__}; it has to return a model and its inputs.")
+        args: tuple[Any, ...] = ()
+        kwargs: dict[str, Any] = {}
+        for given in inputs:
+            if isinstance(given, Mapping):
+                kwargs = dict(given)
+            else:
+                args = tuple(given) if isinstance(given, tuple | list) else (given,)
+        return Target(name, model, args, kwargs)
+
+
+class _Named:
+    """A target by name; a model is built once for all points that differ only in their inputs."""
+
+    def __init__(self, text: str, inputs: str | Sequence[str], meta: bool, train: bool, device: str | None) -> None:
+        self._address = parse_address(text)
+        self._inputs = [inputs] if isinstance(inputs, str) else list(inputs)
+        self._meta, self._train, self._device = meta, train, device
+        self._built: tuple[Any, Target, Call, Any] | None = None
+
+    def __call__(self, values: Mapping[str, Any]) -> Target:
+        address = changed_address(self._address, values)
+        dtype = parse_model_dtype(str(values[DTYPE])) if DTYPE in values else None
+        key = (tuple(sorted(address.changes.items())), dtype)
+        if self._built is None or self._built[0] != key:
+            self._built = None  # one large model at a time
+            check_target(address)
+            blueprint = make_blueprint(address)
+            target, brought = build_target(
+                address, blueprint, device=self._device, dtype=dtype, meta=self._meta, train=self._train
+            )
+            self._built = (key, target, brought, blueprint)
+        _, target, brought, blueprint = self._built
+        sizes = Sizes(values.get(BATCH), values.get(SEQ))
+        return call_with(target, brought, blueprint, sized_inputs(self._inputs, values), sizes, train=self._train)

@@ -1,0 +1,1 @@
+"""What is read and written: files, and text that is safe to show."""

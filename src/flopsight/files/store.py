@@ -1,0 +1,260 @@
+"""A profile, or a job of several ranks, as a JSON file with a schema number; needs no torch.
+
+`tree_codec` says how the module tree is written, `codec` how every other value is.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from ..errors import ProfileFileError
+from ..results import caveats
+from ..results.caveats import Caveat
+from ..results.comm import CommRow
+from ..results.costs import OpRow
+from ..results.job import Job
+from ..results.memory_curve import MemoryCurve
+from ..results.node import Node
+from ..results.profile import Profile
+from ..results.rank_summary import fingerprint, summary_of
+from ..results.records import PHASES, Span
+from ..results.timings import Stat
+from ..results.world import World
+from .codec import (
+    Codec,
+    DamagedError,
+    listed,
+    member,
+    number,
+    one_of,
+    shown,
+    table,
+    text,
+    whole_number,
+)
+from .collector import collector_paused
+from .tree_codec import tree_codec
+from .whole_files import read_text, write_text
+
+SCHEMA = 2
+"""Of the files that `save` writes. Schema 1 has nodes inside nodes; newer versions may add fields without a new number."""
+KIND, JOB = "flopsight profile", "flopsight job"
+COMPACT = (",", ":")
+ANY_SIGN = -(10**30)
+MOST_RANKS = 10**6
+"""A job is asked for its missing ranks one by one, so a size that no job has is refused."""
+
+
+def save(profile: Profile | Job, path: str | Path) -> Path:
+    """Write a profile or a job; the directory is made where it is missing."""
+    return write_text(path, dumps(profile))
+
+
+def load(path: str | Path) -> Profile | Job:
+    """Read a profile, or a job of several ranks, that `save` wrote."""
+    try:
+        contents = read_text(path)
+    except FileNotFoundError:
+        raise ProfileFileError(f"There is no file {path}.") from None
+    except (OSError, ValueError) as problem:
+        raise ProfileFileError(f"{path} cannot be read: {problem}.") from None
+    return loads(contents, str(path))
+
+
+def load_profile(path: str | Path) -> Profile:
+    """Read a profile; a job is read as the model that its ranks make up."""
+    found = load(path)
+    return found.model if isinstance(found, Job) else found
+
+
+def dumps(profile: Profile | Job) -> str:
+    """A profile or a job as JSON text; a rank's profile has its summary in the first line."""
+    with collector_paused():
+        if isinstance(profile, Job):
+            return json.dumps({"kind": JOB, "schema": SCHEMA, "job": _encode_job(profile)}, separators=COMPACT)
+        page: dict[str, Any] = {"kind": KIND, "schema": SCHEMA}
+        if profile.world.size > 1:
+            page["summary"] = {"tree": fingerprint(profile.root), "profile": CODEC.encode(summary_of(profile))}
+        head = json.dumps(page, separators=COMPACT).removesuffix("}")
+        return f'{head},\n"profile":{json.dumps(CODEC.encode(profile), separators=COMPACT)}}}'
+
+
+def loads(contents: str, source: str = "The text") -> Profile | Job:
+    """A profile or a job from JSON text."""
+    with collector_paused():
+        page = _parse(contents, source)
+        _check_schema(page, source)
+        if page["kind"] == JOB:
+            with _one_sentence(source, "job"):
+                return _decode_job(page.get("job"))
+        with _one_sentence(source, "profile"):
+            return _decode_profile(page.get("profile"))
+
+
+def loads_summary(line: str, source: str = "The text") -> tuple[str, Profile] | None:
+    """The fingerprint of a rank's tree and its totals, from the first line of its file; None where it has none."""
+    try:
+        page = _parse(line.rstrip().removesuffix(",") + "}", source)
+    except ProfileFileError:
+        return None
+    summary = page.get("summary")
+    if page["kind"] != KIND or not isinstance(summary, dict):
+        return None
+    _check_schema(page, source)
+    with _one_sentence(source, "summary"):
+        return text(summary.get("tree")), _decode_profile(summary.get("profile"))
+
+
+def _check_schema(page: Mapping[str, Any], source: str) -> None:
+    schema = page.get("schema")
+    if type(schema) is not int or schema < 1:
+        raise ProfileFileError(f"{source} has schema {shown(schema)}; a schema is a whole number from 1 on.")
+    if schema > SCHEMA:
+        raise ProfileFileError(
+            f"{source} has schema {schema}, this flopsight reads up to {SCHEMA}. Upgrade flopsight to read it."
+        )
+
+
+@contextmanager
+def _one_sentence(source: str, part: str) -> Iterator[None]:
+    """Say what is wrong with a file, and where in it."""
+    try:
+        yield
+    except DamagedError as problem:
+        raise ProfileFileError(f"{source} is a damaged flopsight profile: {part}{problem}.") from None
+    except RecursionError:
+        raise ProfileFileError(f"{source} is a damaged flopsight profile: it is nested too deeply.") from None
+
+
+def _parse(contents: str, source: str) -> dict[str, Any]:
+    try:
+        page = json.loads(contents, parse_constant=_refuse_constant)
+    except ValueError:
+        raise ProfileFileError(f"{source} is not a flopsight profile: it is not JSON.") from None
+    except RecursionError:
+        raise ProfileFileError(f"{source} is not a flopsight profile: it is nested too deeply.") from None
+    if not isinstance(page, dict) or page.get("kind") not in (KIND, JOB):
+        raise ProfileFileError(
+            f"{source} is JSON, but not a flopsight profile. Make one: flopsight profile ... -o p.json"
+        )
+    return page
+
+
+def _refuse_constant(name: str) -> float:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _decode_profile(page: Any) -> Profile:
+    nested = isinstance(page, dict) and "root" in page and not _is_flat(page["root"])
+    decoded = CODEC.decode(Profile, page | {"root": _flattened(page["root"])} if nested else page)
+    assert isinstance(decoded, Profile)
+    return decoded
+
+
+def _is_flat(root: Any) -> bool:
+    return isinstance(root, dict) and "modules" in root
+
+
+def _flattened(root: Any) -> dict[str, Any]:
+    """Schema 1 to 2: nodes inside nodes become one list."""
+    rows, waiting = [], [root]
+    while waiting:
+        node = waiting.pop()
+        children = node.get("children", []) if isinstance(node, dict) else []
+        if not isinstance(node, dict) or not isinstance(children, list):
+            raise DamagedError(f".root holds {shown(node)} where a module should be")
+        rows.append({**node, "children": len(children)})
+        waiting.extend(reversed(children))
+    return {"modules": rows}
+
+
+def _encode_job(job: Job) -> dict[str, Any]:
+    """Ranks that share a tree have it once in the file."""
+    trees: dict[int, tuple[int, Any]] = {}
+    ranks = []
+    for rank, profile in sorted(job.ranks.items()):
+        if id(profile.root) not in trees:
+            trees[id(profile.root)] = len(trees), CODEC.encode(profile.root)
+        ranks.append({"rank": rank, "tree": trees[id(profile.root)][0], "profile": _RANK_ENCODER(profile)})
+    return {
+        "size": job.size,
+        "problems": {str(rank): why for rank, why in job.problems.items()},
+        "left_out": list(job.left_out),
+        "trees": [tree for _, tree in trees.values()],
+        "ranks": ranks,
+    }
+
+
+def _decode_job(page: Any) -> Job:
+    trees = member(page, "trees", partial(listed, partial(CODEC.decode, Node)))
+    ranks = dict(member(page, "ranks", partial(listed, partial(_decode_rank, trees), least=1)))
+    problems = {_rank_number(rank): text(why) for rank, why in member(page, "problems", table).items()}
+    left_out = listed(text, page.get("left_out", []))  # earlier files do not have it
+    return Job(ranks, member(page, "size", _number_of_ranks), problems, left_out)
+
+
+def _decode_rank(trees: Sequence[Node], entry: Any) -> tuple[int, Profile]:
+    tree = member(entry, "tree", whole_number)
+    if tree >= len(trees):
+        raise DamagedError(f".tree is {shown(tree)}, and there are {len(trees)} trees")
+    return member(entry, "rank", whole_number), Profile(root=trees[tree], **member(entry, "profile", _RANK_DECODER))
+
+
+def _rank_number(name: str) -> int:
+    """The rank that a key of a table names."""
+    if not (name.isascii() and name.isdecimal() and len(name) < 10):
+        raise DamagedError(f".problems names {shown(name)}, not a rank")
+    return int(name)
+
+
+def _encode_caveat(caveat: Caveat) -> dict[str, Any]:
+    return {"caveat": type(caveat).__name__, **CODEC.fields_encoder(type(caveat))(caveat)}
+
+
+def _decode_caveat(page: Any) -> Caveat:
+    if type(page) is not dict or type(page.get("caveat")) is not str:
+        raise DamagedError(f" is {shown(page)}, not a caveat with its name")
+    name = page["caveat"]
+    fields = {key: value for key, value in page.items() if key != "caveat"}
+    kind = caveats.all_kinds().get(name)
+    if kind is None:  # a newer version knows more doubts
+        return caveats.Note(f"{name}: {fields}")
+    return kind(**CODEC.fields_decoder(kind)(fields))
+
+
+def _decode_curve(page: Any) -> MemoryCurve:
+    curve = MemoryCurve(**CODEC.fields_decoder(MemoryCurve)(page))
+    columns = (*curve.kinds.values(), curve.modules, curve.phases)
+    if not curve.at or any(len(column) != len(curve.at) for column in columns):
+        raise DamagedError(" does not have one value a point in every column")
+    return curve
+
+
+_ANY_WHOLE = partial(whole_number, least=ANY_SIGN)
+_number_of_ranks = partial(whole_number, most=MOST_RANKS)
+
+CODEC = Codec(
+    checks={
+        (Node, "allocated_bytes"): lambda value: None if value is None else _ANY_WHOLE(value),
+        (Span, "begin"): _ANY_WHOLE,
+        (Span, "end"): _ANY_WHOLE,
+        (Span, "lane"): _ANY_WHOLE,
+        (Span, "kind"): one_of(("module", "op", "kernel")),
+        (OpRow, "phase"): one_of(PHASES),
+        (OpRow, "status"): one_of(("counted", "free", "unknown")),
+        (CommRow, "phase"): one_of(PHASES),
+        (Stat, "samples"): partial(listed, number, least=1),
+        (World, "size"): _number_of_ranks,
+    },
+    names={"Caveat": Caveat},
+)
+CODEC.add(Node, *tree_codec(CODEC))
+CODEC.add(MemoryCurve, CODEC.fields_encoder(MemoryCurve), _decode_curve)
+CODEC.add(Caveat, _encode_caveat, _decode_caveat)
+_RANK_ENCODER = CODEC.fields_encoder(Profile, {"root"})
+_RANK_DECODER = CODEC.fields_decoder(Profile, {"root"})

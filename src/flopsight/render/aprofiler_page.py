@@ -1,0 +1,100 @@
+"""The older profilers' AProfiler text: parameters, operations, time and activation bytes, by depth.
+
+Activation is the growth of allocated memory during a module's forward where the device could tell it, else what was
+saved for backward.
+"""
+
+from __future__ import annotations
+
+from .. import units
+from ..analysis.tables import activation, depth_table, mark
+from ..results.node import Node
+from ..results.profile import Profile
+from .deepspeed_lines import doubts, fact, rule, top
+from .module_repr import module_repr
+
+NOTATIONS = """\
+Notations:
+1. number of parameters (params),
+2. activation bytes (activation),
+3. number of multiply-accumulate operations(macs),
+4. number of floating-point operations (flops),
+5. floating-point operations per second (FLOPS),
+6. fwd latency (forward propagation latency)
+"""
+
+ORDER = """\
+Each module profile is listed after its name in the following order:
+params, flops, macs, fwd latency, fwd FLOPS, activation
+"""
+
+
+def render(
+    profile: Profile,
+    *,
+    profile_step: int | None = None,
+    depth: int | None = None,
+    top_modules: int = 1,
+    detailed: bool = False,
+) -> str:
+    """The whole text; `detailed` adds the module tree."""
+    step = profile_step if profile_step is not None else profile.step if profile.step is not None else 1
+    lines = [rule(f"AProfiler Summary at step {step}", 26), NOTATIONS, *summary(profile), ""]
+    lines += aggregated(profile, depth=depth, top_modules=top_modules)
+    if detailed:
+        lines += ["", rule("Detailed Profile per GPU", 30), ORDER, *module_repr(profile.root, _described, depth)]
+    lines += [*doubts(profile), "-" * 78]
+    return "\n".join(lines) + "\n"
+
+
+def summary(profile: Profile) -> list[str]:
+    """The summary's lines; those that nothing is known about are left out."""
+    lines = [
+        fact("params per gpu", units.deepspeed_params(profile.params)),
+        fact("activation bytes", units.deepspeed_large(activation(profile.root))),
+        fact("fwd macs per GPU", units.deepspeed_large(profile.macs)),
+        fact("fwd flops per GPU", units.deepspeed_large(profile.flops)),
+    ]
+    if profile.latency:
+        rate = units.deepspeed_large(profile.flops / profile.latency)
+        lines.append(fact("fwd latency", units.deepspeed_time(profile.latency)))
+        lines.append(fact("fwd FLOPS per GPU = fwd flops per GPU / fwd latency", rate))
+    return lines
+
+
+def aggregated(profile: Profile, *, depth: int | None = None, top_modules: int = 1) -> list[str]:
+    """For every depth the classes with the largest figures."""
+    lines = [
+        rule("Aggregated Profile per GPU", 29),
+        f"Top {top_modules} modules in terms of params, flops, macs, fwd latency, activation bytes at different model depths:",
+    ]
+    for level, kinds in enumerate(depth_table(profile.root, depth)):
+        lines += [
+            f"depth {level}:",
+            f"    params:     - {top(kinds, top_modules, lambda kind: kind.params, units.deepspeed_params)}",
+            f"    flops:      - {top(kinds, top_modules, lambda kind: kind.cost.flops, units.deepspeed_large)}",
+            f"    macs:       - {top(kinds, top_modules, lambda kind: kind.cost.macs, units.deepspeed_large)}",
+            f"    fwd latency - {top(kinds, top_modules, lambda kind: kind.latency, units.deepspeed_time)}",
+            f"    activation  - {top(kinds, top_modules, lambda kind: kind.activation_bytes, _bytes)}",
+        ]
+    return lines
+
+
+def _bytes(value: float) -> str:
+    return units.deepspeed_large(value, "B")
+
+
+def _described(node: Node) -> str:
+    time = node.latency or 0.0
+    marked = [mark(node)] if mark(node) else []
+    parts = [
+        f"{units.deepspeed_params(node.params)} params",
+        f"{units.deepspeed_large(node.flops)} flops",
+        f"{units.deepspeed_large(node.macs)} macs",
+        f"{units.deepspeed_time(time)} latency",
+        f"{units.deepspeed_large(node.flops / time if time else 0.0)} FLOPS",
+        f"{_bytes(activation(node))} activation",
+        *marked,
+        node.extra_repr,
+    ]
+    return ", ".join(parts)

@@ -1,0 +1,1 @@
+"""What a user holds: plain values, frozen and without torch."""

@@ -1,0 +1,312 @@
+"""A job: the profiles of all ranks that ran one model together, as one value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import pairwise
+from math import prod
+from pathlib import Path
+from typing import Any
+
+from ..errors import InputError, did_you_mean
+from .caveats import Caveat, Note
+from .costs import Cost
+from .node import MOST_LETTERS, Node, build_up
+from .profile import Profile
+from .read_only import ReadOnly, fix_tables
+from .world import Whole
+
+SHOWN = 5
+"""Names in a list before it is cut short."""
+
+
+def _step_seconds(profile: Profile) -> float | None:
+    stat = profile.timing.whole
+    return stat.median if stat else None
+
+
+FIGURES: dict[str, Callable[[Profile], float | None]] = {
+    "flops": lambda profile: profile.flops,
+    "macs": lambda profile: profile.macs,
+    "step_flops": lambda profile: profile.root.total.total.flops,
+    "params": lambda profile: profile.params,
+    "time": _step_seconds,
+    "memory": lambda profile: profile.peak_bytes,
+    "activations": lambda profile: profile.activation_bytes,
+    "comm": lambda profile: sum(row.wire_bytes for row in profile.comm),
+}
+"""What ranks are compared by: one number a rank, None where a rank does not know it."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """Every rank that arrived, and the names of those that did not."""
+
+    ranks: Mapping[int, Profile]
+    size: int = 1
+    """Ranks of the job, arrived or not."""
+    problems: Mapping[int, str] = field(default_factory=dict)
+    """Why a rank is missing, where it said so."""
+    left_out: tuple[str, ...] = ()
+    """Files beside those of the ranks that could not be read, a sentence each."""
+
+    def __post_init__(self) -> None:
+        fix_tables(self, "ranks", "problems")
+
+    @property
+    def missing(self) -> tuple[int, ...]:
+        """The ranks without a profile."""
+        return tuple(rank for rank in range(self.size) if rank not in self.ranks)
+
+    @cached_property
+    def stages(self) -> Mapping[int, tuple[Profile, ...]]:
+        """The ranks by pipeline stage, each stage's lowest rank first."""
+        found: dict[int, list[Profile]] = {}
+        for _, profile in sorted(self.ranks.items()):
+            found.setdefault(profile.world.stage, []).append(profile)
+        return ReadOnly((stage, tuple(found[stage])) for stage in sorted(found))
+
+    @cached_property
+    def whole(self) -> Whole | None:
+        """One replica at one rank's batch: stages summed, experts united, data-parallel ranks never.
+
+        None where a stage or a rank with experts of its own is missing, or where a rank could not count its part.
+        """
+        if not self.ranks or len(self.stages) < max(profile.world.pipeline for profile in self.ranks.values()):
+            return None
+        replicas = [_replica(profiles) for profiles in self.stages.values()]
+        known = [replica for replica in replicas if replica is not None]
+        if len(known) < len(replicas):
+            return None
+        return known[0] if len(known) == 1 else _sum(known)
+
+    @property
+    def slowest(self) -> int | None:
+        """The rank with the longest step; None where no rank was timed."""
+        times = self.values("time")
+        return max(times, key=lambda rank: times[rank]) if times else None
+
+    def values(self, figure: str) -> dict[int, float]:
+        """A figure of every rank that knows it."""
+        if figure not in FIGURES:
+            raise InputError(
+                f"Ranks have no figure {figure!r}.{did_you_mean(figure, FIGURES)} Figures: {', '.join(FIGURES)}."
+            )
+        found = {rank: FIGURES[figure](profile) for rank, profile in sorted(self.ranks.items())}
+        return {rank: value for rank, value in found.items() if value is not None}
+
+    def imbalance(self, figure: str = "flops") -> float | None:
+        """How much more the largest rank has than the mean: max / mean - 1; None where no rank knows the figure."""
+        values = list(self.values(figure).values())
+        if not values:
+            return None
+        mean = sum(values) / len(values)
+        return max(values) / mean - 1 if mean else 0.0
+
+    @cached_property
+    def expert_load(self) -> Mapping[tuple[int, str], int]:
+        """Tokens that each expert got, by rank and module."""
+        return ReadOnly(
+            ((rank, node.path), _tokens(node))
+            for rank, profile in sorted(self.ranks.items())
+            if profile.world.expert > 1
+            for node in _experts(profile.root)
+        )
+
+    @cached_property
+    def model(self) -> Profile:
+        """One model out of the ranks: the lowest rank's, or every pipeline stage beside the others."""
+        if not self.ranks:
+            raise InputError(f"No rank of {self.size} arrived, so there is no model to show.")
+        first = self.ranks[min(self.ranks)]
+        parts = [profiles[0] for profiles in self.stages.values()]
+        caveats = tuple(dict.fromkeys((*self.caveats, *(caveat for part in parts for caveat in part.caveats))))
+        if len(parts) == 1:
+            return replace(first, caveats=caveats, unsharded=self.whole or first.unsharded, part=self._part(first))
+        return replace(
+            first,
+            root=_joined(parts),
+            caveats=caveats,
+            peak_bytes=None,
+            at_peak={},
+            memory_curve=None,
+            unsharded=self.whole,
+            part="" if self.whole else "not every stage of the pipeline arrived",
+        )
+
+    def _part(self, first: Profile) -> str:
+        return "" if self.whole is not None else first.part
+
+    @cached_property
+    def caveats(self) -> tuple[Caveat, ...]:
+        """What is missing, and where ranks disagree though they should not."""
+        found: list[Caveat] = []
+        if self.missing:
+            names = _listed([str(rank) for rank in self.missing])
+            found.append(Note(f"{len(self.missing)} of {self.size} ranks are missing: {names}."))
+            found += [Note(f"Rank {rank}: {why}") for rank, why in sorted(self.problems.items())]
+        found += [Note(f"{why} It is left out.") for why in self.left_out]
+        for profiles in self.stages.values():
+            found += [Note(text) for text in _differences(profiles)]
+        return tuple(found)
+
+    def __getitem__(self, path: str) -> Node:
+        """The node with that qualified name, in the model that the ranks make up."""
+        return self.model[path]
+
+    def render(self, format: str = "tree", **options: Any) -> str:
+        """The ranks side by side, and their model in one of the formats that `flopsight show` knows."""
+        from ..render import render
+
+        return render(self, format, **options)
+
+    def to_html(self, path: str | Path) -> Path:
+        """Write a report page: the ranks side by side, and the model that they make up."""
+        from ..render.html import write
+
+        return write(self, Path(path))
+
+    def save(self, path: str | Path) -> Path:
+        """Write the job as JSON; `flopsight.load` reads it back."""
+        from ..files.store import save
+
+        return save(self, Path(path))
+
+    @property
+    def one_line(self) -> str:
+        """How many ranks arrived, and what they ran."""
+        what = next(iter(self.ranks.values())).root.kind if self.ranks else "nothing"
+        return f"{len(self.ranks)} of {self.size} ranks, {what}"
+
+    def __repr__(self) -> str:
+        return f"<Job of {self.one_line}>"[:MOST_LETTERS]
+
+    def _repr_mimebundle_(self, **_wanted: Any) -> dict[str, str]:
+        """What a notebook shows: a line that opens to a table."""
+        from ..render.notebook import job_html
+
+        return {"text/plain": repr(self), "text/html": job_html(self)}
+
+    def __str__(self) -> str:
+        """The ranks side by side, and the module tree."""
+        return self.render("tree")
+
+
+def _replica(profiles: tuple[Profile, ...]) -> Whole | None:
+    """What the ranks of one stage make up: any of them knows it, unless each has experts of its own."""
+    first = profiles[0]
+    divided = first.world.model_parallel > first.world.pipeline
+    if first.unsharded is None and divided:
+        return None
+    ways = first.world.expert
+    if ways == 1:
+        return None if first.part and first.world.pipeline == 1 else first.own_whole
+    holders: dict[int, Profile] = {}
+    for profile in profiles:
+        holders.setdefault(profile.world.expert_rank, profile)
+    if len(holders) < ways:
+        return None
+    parts = [profile.own_whole for _, profile in sorted(holders.items())]
+    shared = _elements(first.root, expert=False)
+    experts = sum(_elements(profile.root, expert=True) for profile in holders.values())
+    return replace(_mean(parts), params=shared + experts, active_params=None)
+
+
+def _elements(root: Node, *, expert: bool) -> int:
+    chosen = [parameter for parameter in root.distinct_parameters if parameter.expert == expert]
+    return sum(p.numel if p.whole_numel is None else p.whole_numel for p in chosen)
+
+
+def _sum(parts: list[Whole]) -> Whole:
+    return Whole(
+        params=sum(part.params for part in parts),
+        macs=sum(part.macs for part in parts),
+        flops=sum(part.flops for part in parts),
+        backward=sum((part.backward for part in parts), start=Cost()),
+        recompute=sum((part.recompute for part in parts), start=Cost()),
+        activation_bytes=sum(part.activation_bytes for part in parts),
+        active_params=None
+        if any(part.active_params is None for part in parts)
+        else sum(part.active_params or 0 for part in parts),
+    )
+
+
+def _mean(parts: list[Whole]) -> Whole:
+    """Ranks that exchange tokens do together what belongs to all their batches: one batch is the mean."""
+    total, ways = _sum(parts), len(parts)
+
+    def share(cost: Cost) -> Cost:
+        return Cost(
+            round(cost.macs / ways),
+            round(cost.flops / ways),
+            round(cost.bytes / ways),
+            round(cost.skipped_macs / ways),
+            round(cost.recompute_macs / ways),
+        )
+
+    return Whole(
+        total.params,
+        round(total.macs / ways),
+        round(total.flops / ways),
+        share(total.backward),
+        share(total.recompute),
+        round(total.activation_bytes / ways),
+    )
+
+
+def _joined(parts: list[Profile]) -> Node:
+    """The stages of a pipeline below one root; parameters of different stages are different tensors."""
+    children, key = [], 0
+    for index, part in enumerate(parts):
+        children.append(_moved(part.root, f"stage{index}", key))
+        key += 1 + max((p.key for node in part.walk() for p in node.parameters), default=0)
+    return Node("", "", "Pipeline", children=tuple(children), calls=1)
+
+
+def _moved(root: Node, prefix: str, first_key: int) -> Node:
+    def make(node: Node, children: tuple[Node, ...]) -> Node:
+        return replace(
+            node,
+            path=f"{prefix}.{node.path}" if node.path else prefix,
+            name=node.name if node.path else prefix,
+            parameters=tuple(replace(p, key=p.key + first_key) for p in node.parameters),
+            children=children,
+        )
+
+    return build_up(root, lambda node: node.children, make)
+
+
+def _differences(profiles: tuple[Profile, ...]) -> list[str]:
+    """One sentence where two ranks with the same part of the model ran different modules."""
+    for one, other in pairwise(profiles):
+        if one.root is other.root:
+            continue
+        names, others = set(one.plain_paths), set(other.plain_paths)
+        if names != others:
+            only = sorted(names - others) or sorted(others - names)
+            holder = one if names - others else other
+            pair, verb = f"{one.world.rank} and {other.world.rank}", "is" if len(only) == 1 else "are"
+            return [f"Ranks {pair} have different modules: {_listed(only)} {verb} only in rank {holder.world.rank}."]
+    return []
+
+
+def _experts(root: Node) -> list[Node]:
+    """The outermost modules that ran and whose parameters are all of this rank's own experts."""
+    found, waiting = [], [root]
+    while waiting:
+        node = waiting.pop()
+        if node.calls and node.distinct_parameters and all(p.expert for p in node.distinct_parameters):
+            found.append(node)
+        else:
+            waiting.extend(reversed(node.children))
+    return found
+
+
+def _tokens(node: Node) -> int:
+    return prod(node.input_shapes[0][:-1]) * node.calls if node.input_shapes else 0
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")

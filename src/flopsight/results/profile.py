@@ -1,0 +1,342 @@
+"""A profile: a tree of modules with costs and times, a plain value that saves, compares and renders."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .. import units
+from ..errors import InputError, did_you_mean
+from .ceilings import Ceilings
+from .comm import CommRow, merged
+from .conditions import Conditions
+from .costs import Cost
+from .coverage import NOTHING_RAN, Coverage
+from .memory_curve import MemoryCurve
+from .node import MOST_LETTERS, Node
+from .read_only import ReadOnly, fix_tables
+from .records import OUTSIDE, Padding, Span
+from .timings import NOT_TIMED, Timing
+from .world import ALONE, Whole, World
+
+if TYPE_CHECKING:
+    from ..analysis.findings import Finding
+    from .caveats import Caveat
+
+
+@dataclass(frozen=True)
+class Environment:
+    """Where and with what the profile was made."""
+
+    flopsight: str = ""
+    torch: str = ""
+    python: str = ""
+    device: str = ""
+    device_name: str = ""
+    dtype: str = ""
+    threads: int = 0
+    made: str = ""
+    job: str = ""
+    """What the launcher calls the job, where several processes run together."""
+
+
+WRAPPED = {
+    "DistributedDataParallel": "module",
+    "DataParallel": "module",
+    "DeepSpeedEngine": "module",
+    "FullyShardedDataParallel": "_fsdp_wrapped_module",
+    "OptimizedModule": "_orig_mod",
+    "CheckpointWrapper": "_checkpoint_wrapped_module",
+}
+"""Wrappers by class, and the name under which each holds the model: it is no part of a module's plain name."""
+SHARDED = "FSDP"
+"""What fully_shard puts in front of the name of a module's class."""
+
+
+@dataclass(frozen=True)
+class Profile:
+    """Everything known about one run of one model."""
+
+    root: Node
+    coverage: Coverage = NOTHING_RAN
+    timing: Timing = NOT_TIMED
+    environment: Environment = Environment()
+    caveats: tuple[Caveat, ...] = ()
+    batch_size: int | None = None
+    tokens: int | None = None
+    """Tokens in the batch, where the inputs say so."""
+    trained: bool = False
+    """Whether a backward ran."""
+    step: int | None = None
+    """The step of the user's loop that this is."""
+    recompute_fwd_factor: float = 0.0
+    peak_bytes: int | None = None
+    """Most memory alive at once during the step: parameters, gradients, state, activations, temporaries."""
+    at_peak: Mapping[str, int] = field(default_factory=dict)
+    """What was alive at the peak, in bytes by kind."""
+    memory_curve: MemoryCurve | None = None
+    """How memory rose and fell over the step, by kind."""
+    peak_flops: Mapping[str, float] = field(default_factory=dict)
+    """Dense peak of the device by dtype, in FLOP/s, where the device is known."""
+    ceilings: Ceilings | None = None
+    """What limits are taken against: what was measured on the machine, else the datasheet's figures."""
+    padding: Padding | None = None
+    """How much of the batch is padding, where a mask or a padding token among the inputs says so."""
+    timeline: tuple[Span, ...] = ()
+    """One traced run, where a timeline was asked for."""
+    world: World = ALONE
+    unsharded: Whole | None = None
+    """The model rebuilt without its parallel wrappers and counted; None where this rank holds all that it knows of."""
+    part: str = ""
+    """Why this rank cannot know the whole model; empty where it can."""
+    dry_run: bool = False
+    """Whether a mesh was tried in one process, without the other ranks."""
+
+    def __post_init__(self) -> None:
+        """Fix the tables, and have nodes that know the conditions of this profile."""
+        fix_tables(self, "at_peak", "peak_flops")
+        object.__setattr__(self, "root", self.root.under(self.conditions))
+
+    def __getitem__(self, path: str) -> Node:
+        if not isinstance(path, str):
+            raise InputError(
+                f"A profile takes the name of a module, like profile['layers.0'], not {type(path).__name__}. "
+                f"profile.walk() goes through all of them."
+            )
+        found = self.nodes.get(path) or self.plain_paths.get(path)
+        if found is None:
+            raise InputError(f"The profile has no module {path!r}.{did_you_mean(path, self.nodes)}")
+        return found
+
+    def __contains__(self, path: object) -> bool:
+        return path in self.nodes or path in self.plain_paths
+
+    @cached_property
+    def conditions(self) -> Conditions:
+        """What the limits of its modules depend on beside their work."""
+        return Conditions(
+            self.environment.device_name,
+            self.environment.dtype,
+            self.peak_flops,
+            self.ceilings,
+            self.timing,
+            self.trained,
+        )
+
+    @cached_property
+    def nodes(self) -> Mapping[str, Node]:
+        """Every node by qualified name."""
+        return ReadOnly((node.path, node) for node in self.root.walk())
+
+    @cached_property
+    def plain_paths(self) -> Mapping[str, Node]:
+        """Every node by its name in the model without wrappers such as DistributedDataParallel.
+
+        A wrapper and what it wraps have the same plain name, which leads to the wrapper.
+        """
+        found: dict[str, Node] = {}
+        todo = [(self.root, "")]
+        while todo:
+            node, plain = todo.pop()
+            found.setdefault(plain, node)
+            for child in reversed(node.children):
+                path = f"{plain}.{child.name}" if plain else child.name
+                todo.append((child, plain if child.name == WRAPPED.get(node.kind.removeprefix(SHARDED)) else path))
+        return ReadOnly(found)
+
+    def walk(self) -> Iterator[Node]:
+        """Every node, parents first."""
+        return self.root.walk()
+
+    @property
+    def params(self) -> int:
+        """Elements in the model's distinct parameter tensors."""
+        return self.root.params
+
+    @property
+    def active_params(self) -> int | None:
+        """Those of `params` that one token passes, where a router chooses among experts; None if that is not known."""
+        return self.root.active_params
+
+    @property
+    def trainable_params(self) -> int:
+        """Those of `params` that require a gradient."""
+        return self.root.trainable_params
+
+    @property
+    def macs(self) -> int:
+        """Forward MACs."""
+        return self.root.macs
+
+    @property
+    def flops(self) -> int:
+        """Forward FLOPs."""
+        return self.root.flops
+
+    @property
+    def forward(self) -> Cost:
+        """Cost of the forward pass."""
+        return self.root.forward
+
+    @property
+    def backward(self) -> Cost:
+        """Cost of the backward pass, as autograd ran it; nothing where none ran."""
+        return self.root.backward
+
+    @property
+    def recompute(self) -> Cost:
+        """Forward work that checkpointing did again."""
+        return self.root.recompute
+
+    @property
+    def optimizer(self) -> Cost:
+        """Cost of the optimizer's step."""
+        return self.root.optimizer
+
+    @property
+    def outside(self) -> Node | None:
+        """What ran outside every module, if anything did."""
+        return self.nodes.get(OUTSIDE)
+
+    @property
+    def latency(self) -> float | None:
+        """Seconds of one forward pass: the median of the plain runs."""
+        return self.timing.forward.median if self.timing.forward else None
+
+    @property
+    def activation_bytes(self) -> int:
+        """Bytes saved for backward, each storage once, without parameters and model inputs."""
+        return self.root.activation_bytes
+
+    @property
+    def largest_at_peak(self) -> list[tuple[str, int]]:
+        """What was alive at the peak, the largest kind first."""
+        return sorted(self.at_peak.items(), key=lambda part: -part[1])
+
+    @property
+    def throughput(self) -> float | None:
+        """Samples per second: of whole steps where steps were timed, else of forward passes."""
+        stat = self.timing.whole
+        return self.batch_size / stat.median if self.batch_size and stat and stat.median else None
+
+    @property
+    def tokens_per_second(self) -> float | None:
+        """Tokens per second, like `throughput`."""
+        rate = self.throughput
+        return rate * self.tokens / self.batch_size if rate and self.tokens and self.batch_size else None
+
+    @property
+    def mfu(self) -> float | None:
+        """Model FLOPs utilization; None where the device's peak or the time is not known."""
+        from ..analysis.limits.utilization import mfu
+
+        return mfu(self)
+
+    @property
+    def hfu(self) -> float | None:
+        """Hardware FLOPs utilization, recompute included; None where the peak or the time is not known."""
+        from ..analysis.limits.utilization import hfu
+
+        return hfu(self)
+
+    def mfu_at(self, seconds: float, device: str | None = None) -> float | None:
+        """MFU of a step that takes that many seconds, on a named device or the profile's own; None without a peak."""
+        from ..analysis.limits.utilization import mfu_at
+
+        return mfu_at(self, seconds, device)
+
+    def limit(self, device: str | None = None) -> float | None:
+        """The least seconds for one step by the roofline of a device: every op at its peak or at full bandwidth.
+
+        `device` is a name that `flopsight device` knows, `"h100-sxm"`; without one it is the device of the profile.
+        None where a peak that it takes is not known.
+        """
+        from ..analysis.limits.roofline import profile_limit
+
+        return profile_limit(self, device)
+
+    def bound(self, device: str | None = None) -> str | None:
+        """What holds the model back: compute, memory, launch, communication or "depends on fusion"."""
+        from ..analysis.limits.roofline import node_bound
+
+        return node_bound(self.root, device)
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What could be changed, the largest win first; each says what, where, by which numbers, and the next move."""
+        from ..analysis.findings import findings
+
+        return findings(self)
+
+    @property
+    def whole(self) -> Whole | None:
+        """The unsharded model at this rank's batch; None where this rank knows only a part of it, which `part` explains."""
+        return None if self.part else self.own_whole
+
+    @property
+    def own_whole(self) -> Whole:
+        """What this rank's part of the model is without the ranks that share its tensors: of a pipeline, one stage."""
+        kept = self.activation_bytes, self.peak_bytes, self.root.whole_active_params
+        return self.unsharded or Whole(
+            self.root.whole_params, self.macs, self.flops, self.backward, self.recompute, *kept
+        )
+
+    @cached_property
+    def comm(self) -> tuple[CommRow, ...]:
+        """What this rank exchanged with others, all modules together; set-up traffic is left out."""
+        return merged(row for node in self.walk() for row in node.comm)
+
+    @cached_property
+    def setup_comm(self) -> tuple[CommRow, ...]:
+        """One-time traffic of the first steps."""
+        return merged(row for node in self.walk() for row in node.setup_comm)
+
+    def render(self, format: str = "tree", **options: Any) -> str:
+        """The profile as text in one of the formats that `flopsight show` knows."""
+        from ..render import render
+
+        return render(self, format, **options)
+
+    def to_html(self, path: str | Path, *, depth: int | None = None, full: bool = False) -> Path:
+        """Write a report page that needs nothing beside it; `full` draws every block of a stack by itself."""
+        from ..render.html import write
+
+        return write(self, Path(path), depth=depth, full=full)
+
+    def to_frame(self) -> Any:
+        """One row a module, as a pandas DataFrame."""
+        from ..render.frame import to_frame
+
+        return to_frame(self)
+
+    def save(self, path: str | Path) -> Path:
+        """Write the profile as JSON; `flopsight.load` reads it back."""
+        from ..files.store import save
+
+        return save(self, path)
+
+    @property
+    def one_line(self) -> str:
+        """The profile's largest figures in one line."""
+        root = self.root
+        parts = [root.params_text, f"{units.si(root.macs)} MACs", f"{units.si(root.flops)} FLOPs"]
+        parts += [f"{units.si(root.backward.flops)} FLOPs backward"] if self.trained else []
+        parts += [f"{units.seconds(self.latency)} forward"] if self.latency else []
+        parts += [f"peak {units.size(self.peak_bytes)}"] if self.peak_bytes else []
+        parts += [f"{self.coverage.unknown_calls} op calls unknown"] if self.coverage.unknown else []
+        return ", ".join(parts)
+
+    def __repr__(self) -> str:
+        return f"<Profile of {self.root.kind}: {self.one_line}>"[:MOST_LETTERS]
+
+    def _repr_mimebundle_(self, **_wanted: Any) -> dict[str, str]:
+        """What a notebook shows: a line that opens to a table."""
+        from ..render.notebook import profile_html
+
+        return {"text/plain": repr(self), "text/html": profile_html(self)}
+
+    def __str__(self) -> str:
+        return self.render("tree")

@@ -1,0 +1,89 @@
+"""A rank's profile without its tree: the totals in one node, and a fingerprint that says which ranks' trees are equal."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+
+from .comm import merged
+from .node import Node, build_up
+from .profile import Profile
+from .records import Parameter
+
+
+def summary_of(profile: Profile) -> Profile:
+    """The same totals in a tree of one node."""
+    root = profile.root
+    cut = Node(
+        path="",
+        name=root.name,
+        kind=root.kind,
+        own=root.total,
+        parameters=_totals(root),
+        calls=root.calls,
+        input_shapes=root.input_shapes,
+        output_shapes=root.output_shapes,
+        latency=root.latency,
+        backward_latency=root.backward_latency,
+        own_activation_bytes=root.activation_bytes,
+        own_peak_bytes=root.peak_bytes,
+        comm=profile.comm,
+        setup_comm=profile.setup_comm,
+    )
+    return replace(profile, root=cut, timeline=(), memory_curve=None)
+
+
+def fingerprint(root: Node) -> str:
+    """Equal for two trees with the same modules, costs, parameters and communication, whatever time they took."""
+    digest = hashlib.sha1(usedforsecurity=False)
+    for node in root.walk():
+        facts = (
+            node.path,
+            node.kind,
+            node.own,
+            node.parameters,
+            node.calls,
+            node.own_activation_bytes,
+            node.own_peak_bytes,
+            [(row.op, row.phase, row.calls, row.bytes, row.group_size, row.dim) for row in merged(node.comm)],
+        )
+        digest.update(repr(facts).encode())
+    return digest.hexdigest()
+
+
+def without_times(root: Node) -> Node:
+    """The tree with no module's time."""
+
+    def make(node: Node, children: tuple[Node, ...]) -> Node:
+        return replace(
+            node, latency=None, backward_latency=None, host_latency=None, stream_latency=None, children=children
+        )
+
+    return build_up(root, lambda node: node.children, make)
+
+
+def _totals(root: Node) -> tuple[Parameter, ...]:
+    """One parameter for each kind of them, with the elements and bytes of all."""
+    found: dict[tuple[object, ...], Parameter] = {}
+    for parameter in root.distinct_parameters:
+        kind = parameter.itemsize, parameter.trainable, parameter.expert, parameter.active
+        before = found.get(kind)
+        whole = parameter.numel if parameter.whole_numel is None else parameter.whole_numel
+        found[kind] = Parameter(
+            key=len(found) if before is None else before.key,
+            name="all",
+            numel=parameter.numel + (before.numel if before else 0),
+            itemsize=parameter.itemsize,
+            trainable=parameter.trainable,
+            whole_numel=whole + (before.whole_numel or 0 if before else 0),
+            state_bytes=parameter.state_bytes + (before.state_bytes if before else 0),
+            expert=parameter.expert,
+            active=parameter.active,
+            read_bytes=_read(parameter) + (_read(before) if before else 0),
+            held_bytes=parameter.nbytes + (before.nbytes if before else 0),
+        )
+    return tuple(found.values())
+
+
+def _read(parameter: Parameter) -> int:
+    return parameter.nbytes if parameter.read_bytes is None else parameter.read_bytes
