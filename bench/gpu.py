@@ -21,7 +21,7 @@ import torch
 from torch import nn
 
 import flopsight
-from flopsight.capture.model.model_run import Run
+from flopsight.capture.model.model_run import ModelRun
 from flopsight.capture.time.latency import run_traced
 
 BF16 = torch.bfloat16
@@ -110,7 +110,7 @@ def latency(*words):
             found = [reported_and_true(model, kwargs, forward) for _ in range(PROFILES)]
             ratios, truth = [ours / true for ours, true in found], median(true for _, true in found)
             shots = one_shots(model, forward)
-            device = run_traced(Run(model, kwargs=kwargs)).found
+            device = run_traced(ModelRun(model, kwargs=kwargs)).found
         placed = sum(seconds for (path, _), seconds in device.by_row.items() if path != "<outside>") / device.busy
         budget = 15 * truth + 20 * truth + 5
         figures = (
@@ -301,7 +301,7 @@ def training_cases():
 def kernels():
     """Backward: the share of its kernels that land in a module."""
     for name, model, x in training_cases():
-        run = Run(model, (x,), train=True)
+        run = ModelRun(model, (x,), train=True)
         run.step()
         device = run_traced(run).found
         backward = device.rows("backward")
@@ -357,7 +357,7 @@ def events(path="out/h200_events.json"):
     """Save a small event stream, so that machines without a GPU can test how kernels find their modules."""
     model = transformer(2, 64, 4).to("cuda", BF16)
     x = torch.randn(2, 16, 64, device="cuda", dtype=BF16)
-    run = Run(model, (x,), train=True, optimizer=torch.optim.AdamW(model.parameters(), foreach=True))
+    run = ModelRun(model, (x,), train=True, optimizer=torch.optim.AdamW(model.parameters(), foreach=True))
     for _ in range(3):
         run.step()
     seen = []

@@ -19,7 +19,7 @@ from torch import nn
 
 from flopsight import zoo
 from flopsight.script.script_loop import ScriptLoop
-from flopsight.script.search import Plan
+from flopsight.script.search import Search
 
 NEVER = 10**9
 TARGET = 1.01
@@ -106,7 +106,7 @@ def enough_steps(step: Step) -> int:
 
 def attached(step: Step, per: str, *, after: bool) -> ScriptLoop:
     """A loop that is watched, some steps before its window or after it."""
-    loop = ScriptLoop(Plan(first=1 if after else NEVER, last=1 if after else NEVER, per=per), lambda _make: None)
+    loop = ScriptLoop(Search(first=1 if after else NEVER, last=1 if after else NEVER, per=per), lambda _make: None)
     loop.watch()
     step()
     while after and not loop.delivered:

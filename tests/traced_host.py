@@ -5,7 +5,7 @@ from contextlib import contextmanager
 import torch
 from torch import nn
 
-from flopsight.capture.model.model_run import Run
+from flopsight.capture.model.model_run import ModelRun
 from flopsight.capture.time import device_trace, kineto
 from flopsight.capture.time.kernels import TraceEvent
 
@@ -35,7 +35,7 @@ def fake_device(monkeypatch):
 
     monkeypatch.setattr(device_trace, "device_trace", trace)
     monkeypatch.setattr(torch.accelerator, "synchronize", lambda *_: None)
-    monkeypatch.setattr(Run, "device", torch.device("xpu"))
+    monkeypatch.setattr(ModelRun, "device", torch.device("xpu"))
     return strangers
 
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from traced_host import fake_device, two
 
-from flopsight.capture.model.model_run import Run
+from flopsight.capture.model.model_run import ModelRun
 from flopsight.capture.time.clock import Clock
 from flopsight.loop.window import StepWindow
 
@@ -24,7 +24,9 @@ def test_the_last_of_several_timed_steps_of_a_window_is_traced(monkeypatch):
             optimizer.step()
             optimizer.zero_grad()
             prof.step()
-    monkeypatch.setattr(Run, "device", torch.device("cpu"))  # its name and peak are looked up where the profile is made
+    monkeypatch.setattr(
+        ModelRun, "device", torch.device("cpu")
+    )  # its name and peak are looked up where the profile is made
 
     assert len(prof.profile.timing.step.samples) == 1
     assert prof.profile["1.0"].latency == pytest.approx(1e-6)

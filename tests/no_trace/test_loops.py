@@ -10,7 +10,7 @@ from torch import nn
 from toys import BrokenStep, Net, Raises, RaisesInBackward, Trouble
 
 import flopsight
-from flopsight.capture.model.model_run import Run
+from flopsight.capture.model.model_run import ModelRun
 from flopsight.capture.time.clock import Clock
 from flopsight.capture.time.latency import measure_latency
 
@@ -151,7 +151,7 @@ def test_timing_a_backward_leaves_no_mark_in_a_graph_that_the_user_holds():
     reads = []
     clock = Clock(now=lambda: float(len(reads.append(None) or reads)))
 
-    measure_latency(Run(model, (X,), train=True), warmup=0, repeats=2, clock=clock)
+    measure_latency(ModelRun(model, (X,), train=True), warmup=0, repeats=2, clock=clock)
     during = len(reads)
     loss.backward()
 

@@ -7,7 +7,7 @@ from torch import nn
 
 from flopsight.loop.window import StepWindow
 from flopsight.script.script_loop import ScriptLoop
-from flopsight.script.search import Plan
+from flopsight.script.search import Search
 
 
 class Small(nn.Sequential):
@@ -24,10 +24,10 @@ def train(model, optimizer):
     optimizer.step()
 
 
-def looped(plan, body, steps=9):
+def looped(search, body, steps=9):
     """The loop after its last step, the profiles that it handed over, and its failures."""
     profiles, failures = [], []
-    loop = ScriptLoop(plan, on_profile=profiles.append, on_failure=failures.append)
+    loop = ScriptLoop(search, on_profile=profiles.append, on_failure=failures.append)
     loop.watch()
     try:
         for _ in range(steps):
@@ -42,7 +42,7 @@ def test_a_failure_of_ours_ends_the_profile_and_not_the_loop(monkeypatch):
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     monkeypatch.setattr(StepWindow, "_begin", lambda self: 1 / 0)
 
-    loop, profiles, failures = looped(Plan(3, 3), lambda: train(model, optimizer))
+    loop, profiles, failures = looped(Search(3, 3), lambda: train(model, optimizer))
 
     assert profiles == []
     assert [type(failure) for failure in failures] == [ZeroDivisionError]
@@ -60,7 +60,7 @@ def test_steps_of_another_thread_are_not_ours():
         thread.start()
         thread.join()
 
-    loop, profiles, _ = looped(Plan(4, 4), body)
+    loop, profiles, _ = looped(Search(4, 4), body)
 
     assert loop.cycle.steps == 6  # up to the end of the window: the step after it was timed
     assert profiles[0].macs == MACS
@@ -78,7 +78,7 @@ def test_many_optimizers_in_one_step_are_one_step():
     for parameter in model.parameters():
         parameter.register_post_accumulate_grad_hook(update)
 
-    _, profiles, _ = looped(Plan(3, 3), lambda: model(torch.ones(5, 4)).square().mean().backward())
+    _, profiles, _ = looped(Search(3, 3), lambda: model(torch.ones(5, 4)).square().mean().backward())
 
     (profile,) = profiles
     assert profile.step == 3
@@ -94,7 +94,7 @@ def test_a_window_that_no_model_ran_in_is_a_failure_that_names_what_ran():
         relu(weight).sum().backward()
         optimizer.step()
 
-    loop, profiles, failures = looped(Plan(3, 3), body)
+    loop, profiles, failures = looped(Search(3, 3), body)
 
     assert (loop.delivered, profiles) == (True, [])
     assert "No model with parameters was called in step 3; modules called: ReLU." in str(failures[0])

@@ -8,7 +8,7 @@ import flopsight
 from flopsight.capture.hooks.optimizer_steps import after_optimizer_steps, optimizer_steps
 from flopsight.capture.hooks.patches import calls_of
 from flopsight.script.model_finder import ModelFinder
-from flopsight.script.search import Plan
+from flopsight.script.search import Search
 
 
 def test_parameters_of_a_model_found_late_are_no_activations():
@@ -120,7 +120,7 @@ def test_a_step_with_a_closure_is_one_step():
 def test_the_finder_is_gone_once_the_model_is_found():
     plain = nn.Module.__call__
     seen = []
-    finder = ModelFinder(Plan(0, 0).admits, lambda call: (seen.append(nn.Module.__call__ is plain), call())[1])
+    finder = ModelFinder(Search(0, 0).admits, lambda call: (seen.append(nn.Module.__call__ is plain), call())[1])
     finder.watch()
     try:
         nn.ReLU()(torch.ones(1))
@@ -144,7 +144,7 @@ def test_a_model_with_a_call_of_its_own_runs_it_once_when_it_is_found():
             return super().__call__(x)
 
     model, seen = Own(), []
-    finder = ModelFinder(Plan(0, 0).admits, lambda call: (seen.append(1), call())[1])
+    finder = ModelFinder(Search(0, 0).admits, lambda call: (seen.append(1), call())[1])
     finder.watch()
     try:
         for _ in range(3):
@@ -162,7 +162,7 @@ def test_what_is_compiled_while_the_finder_looks_keeps_torchs_own_call():
             return x + 1
 
     plain = nn.Module.__call__
-    finder = ModelFinder(Plan(0, 0).admits, lambda call: call())
+    finder = ModelFinder(Search(0, 0).admits, lambda call: call())
     finder.watch()
     try:
         compiled = torch.compile(Net(), backend="eager")

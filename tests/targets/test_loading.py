@@ -5,7 +5,7 @@ import torch
 
 from flopsight import zoo
 from flopsight.errors import InputError
-from flopsight.script.search import Plan
+from flopsight.script.search import Search
 from flopsight.targets.inputs import parse_inputs
 from flopsight.targets.loading import load_target
 from flopsight.targets.users import TargetRaised, users_traceback
@@ -200,7 +200,7 @@ def test_our_frames_can_be_asked_for(monkeypatch):
 
 def test_a_call_that_fails_before_it_enters_the_users_code_shows_no_frame_of_ours():
     with pytest.raises(AttributeError) as problem:
-        Plan(0, 0).admits(None)  # stands for any call that we make and that raises at once
+        Search(0, 0).admits(None)  # stands for any call that we make and that raises at once
     problem.value.__traceback__ = problem.value.__traceback__.tb_next
 
     text = users_traceback(problem.value)

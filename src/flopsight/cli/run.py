@@ -12,7 +12,7 @@ from ..config import Settings, parse_steps
 from ..errors import InputError
 from ..script.output import Report
 from ..script.run_script import profile_script
-from ..script.search import UNITS, Plan
+from ..script.search import UNITS, Search
 from ..script.start import Program
 from . import options
 
@@ -70,7 +70,7 @@ def run(
         budgets=settings.budgets,
     )
     # As `python` ends: what the script left in stdout, or that it closed stdout, is not ours to judge.
-    raise SystemExit(profile_script(program, Plan(first, last, model, per), report))
+    raise SystemExit(profile_script(program, Search(first, last, model, per), report))
 
 
 def _settings(config: Path | None) -> Settings:

@@ -21,7 +21,7 @@ from ..capture.hooks.optimizer_steps import steps_unheard
 from ..capture.hooks.parallel import divides_attention
 from ..capture.hooks.patches import unseen
 from ..capture.hooks.signals import counters_aside
-from ..capture.model.model_run import Run
+from ..capture.model.model_run import ModelRun
 from ..capture.model.outside_caches import kept_outside_caches
 from ..capture.model.restore import Values, kept_inputs, kept_model, kept_rng, own_autocast_cache
 from ..capture.model.sites import Sites, sites_of
@@ -41,7 +41,7 @@ from .run_profile import DEFAULTS, Options, build_profile, state_tensors
 
 
 @contextmanager
-def kept(run: Run) -> Iterator[int]:
+def kept(run: ModelRun) -> Iterator[int]:
     """Put back whatever a run changes, also when it raises; gives the bytes that are copied for that."""
     with ExitStack() as stack:
         stack.enter_context(kept_rng())
@@ -101,7 +101,7 @@ class Recording:
     def __init__(self, model: nn.Module | Sites | None = None, options: Options = DEFAULTS) -> None:
         if model is not None and not isinstance(model, nn.Module | Sites):
             raise InputError(f"The model must be a torch.nn.Module, not {type(model).__name__}.")
-        self._model = Run(model).plain_model if isinstance(model, nn.Module) else model
+        self._model = ModelRun(model).plain_model if isinstance(model, nn.Module) else model
         self._options = options
         self._counter: Counter | None = None
         self._made: Profile | None = None
@@ -126,7 +126,7 @@ class Recording:
             module, phase = tape.where_raised(problem) or (None, "")
             tape.doubt(Raised(type(problem).__name__, module, phase, failed_allocation(problem)))
 
-    def label(self, run: Run) -> None:
+    def label(self, run: ModelRun) -> None:
         """Note the run, and label its gradients and the optimizer's state while they are alive."""
         self._options = replace(self._options, run=run)
         live = self._counter.tape.live if self._counter is not None else None
@@ -169,13 +169,13 @@ def failed_allocation(problem: BaseException) -> str:
     return found[1] if found else ""
 
 
-def count_run(run: Run, options: Options = DEFAULTS, *, meta: bool = False) -> Profile:
+def count_run(run: ModelRun, options: Options = DEFAULTS, *, meta: bool = False) -> Profile:
     """Run once under the counter, on meta if that is asked for and can be; the model is as it was afterwards."""
     with own_work(), rarer_collections():
         return _count(run, options, meta)
 
 
-def _count(run: Run, options: Options, meta: bool) -> Profile:
+def _count(run: ModelRun, options: Options, meta: bool) -> Profile:
     if run.without_data:
         return _count_fake(run, options)
     if run.device.type == "meta":
@@ -192,7 +192,7 @@ def _count(run: Run, options: Options, meta: bool) -> Profile:
     return replace(result, caveats=(*result.caveats, NoTwin(why)))
 
 
-def _count_fake(run: Run, options: Options) -> Profile:
+def _count_fake(run: ModelRun, options: Options) -> Profile:
     """FakeTensors compute nothing, so what they stand for is counted on a twin."""
     try:
         return count_on_twin(run, options).recording.profile
@@ -203,7 +203,7 @@ def _count_fake(run: Run, options: Options) -> Profile:
         ) from problem
 
 
-def _all_on_meta(run: Run) -> Run:
+def _all_on_meta(run: ModelRun) -> ModelRun:
     """A run of a model on meta; one with parameters elsewhere, as `torch.Tensor(3)` makes them, cannot be trained as it is."""
     if all(parameter.is_meta for parameter in run.model.parameters()):
         return run
@@ -222,7 +222,9 @@ class TwinCount:
     """The memory that the twin's parameters had before the run; it knows whether an op wrote into it."""
 
 
-def count_on_twin(run: Run, options: Options = DEFAULTS, make: Callable[[Run], Run] = twin_of) -> TwinCount:
+def count_on_twin(
+    run: ModelRun, options: Options = DEFAULTS, make: Callable[[ModelRun], ModelRun] = twin_of
+) -> TwinCount:
     """Make a run on a meta twin of its model, under the counter; raises NoTwinError where that cannot be."""
     target = options.target or run.device.type
     begun: Recording | None = None
@@ -242,7 +244,7 @@ def count_on_twin(run: Run, options: Options = DEFAULTS, make: Callable[[Run], R
     return TwinCount(recording, parameters)
 
 
-def _count_here(run: Run, options: Options) -> Profile:
+def _count_here(run: ModelRun, options: Options) -> Profile:
     given = _given_shapes(run)
     recording = Recording(run.model, replace(options, run=run))
     with kept(run) as copied:
@@ -263,7 +265,7 @@ def _count_here(run: Run, options: Options) -> Profile:
         return result
 
 
-def _count_engine(run: Run, options: Options) -> Profile:
+def _count_engine(run: ModelRun, options: Options) -> Profile:
     """A DeepSpeed engine's step cannot be undone, so its model is counted on a twin, in the rows that it has."""
     try:
         recording = count_on_twin(unsharded_run(run), replace(options, memory=True, target=run.device.type)).recording
@@ -280,12 +282,12 @@ def _count_engine(run: Run, options: Options) -> Profile:
     )
 
 
-def _count_unsharded(run: Run, target: str) -> Profile:
+def _count_unsharded(run: ModelRun, target: str) -> Profile:
     """The costs and the memory of a run of a model without data, as it would be on a device."""
     return count_on_twin(run, Options(memory=True, target=target)).recording.profile
 
 
-def _given_shapes(run: Run) -> list[str]:
+def _given_shapes(run: ModelRun) -> list[str]:
     """Give lazy modules their shapes, which they take from their first forward; gives their names."""
     lazy = [m for m in run.model.modules() if isinstance(m, LazyModuleMixin) and m.has_uninitialized_params()]
     if not lazy:

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from .. import units
-from ..capture.model.model_run import Run
+from ..capture.model.model_run import ModelRun
 from ..capture.model.positions import check_positions
 from ..capture.model.tensors import tensors_in
 from ..capture.time.clock import clock_for
@@ -113,12 +113,12 @@ def generation(
     check_generates(model)
     check_positions(type(model).__name__, model, {"input_ids": input_ids}, new_tokens)
     loop = (_EncodedLoop if is_encoder_decoder(model) else _Loop)(model, input_ids, new_tokens, cache)
-    run = Run(model, (), loop.inputs)
+    run = ModelRun(model, (), loop.inputs)
     with torch.no_grad(), kept(run):
         kv = loop.new_cache()
         prefill = _counted(run, lambda: loop.prefill(kv))
         after_prompt = cache_bytes(kv)
-        step = Run(model, (), {"input_ids": loop.token})
+        step = ModelRun(model, (), {"input_ids": loop.token})
         decode = replace(_counted(step, lambda: loop.decode(kv)), tokens=input_ids.shape[0] * new_tokens)
         after_all, growing = cache_bytes(kv), growing_bytes(kv)
         grown = after_all - after_prompt if cache == "dynamic" else filled_bytes(kv, loop.held - new_tokens, loop.held)
@@ -254,7 +254,7 @@ def _seconds(clock: Any, work: Callable[[], None]) -> float:
     return float(clock.now() - begun)
 
 
-def _counted(run: Run, work: Callable[[], None]) -> Profile:
+def _counted(run: ModelRun, work: Callable[[], None]) -> Profile:
     target = "meta" if run.device.type == "meta" else None
     with Recording(run.model, Options(run=run, memory=True, target=target)) as recording:
         work()

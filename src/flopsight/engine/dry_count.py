@@ -8,7 +8,7 @@ from dataclasses import replace
 import torch
 from torch import nn
 
-from ..capture.model.model_run import Run
+from ..capture.model.model_run import ModelRun
 from ..capture.twin.meta_copy import NoTwinError, twin_of
 from ..distributed.cutting import cut
 from ..distributed.dryrun import dry_job
@@ -21,7 +21,7 @@ from .run_profile import Options
 
 
 def count_dry(
-    run: Run,
+    run: ModelRun,
     mesh: Mapping[str, int],
     rank: int = 0,
     *,
@@ -45,7 +45,7 @@ def count_dry(
     return replace(counted, dry_run=True, unsharded=figures_of(whole))
 
 
-def _copy_without_data(run: Run) -> Run:
+def _copy_without_data(run: ModelRun) -> ModelRun:
     try:
         return replace(twin_of(run), copied=True)
     except NoTwinError as problem:

@@ -16,7 +16,7 @@ from ..analysis.comm_times import with_comm_times
 from ..analysis.op_times import with_op_times
 from ..analysis.times import with_times
 from ..capture.model.copies import copy_of
-from ..capture.model.model_run import Run
+from ..capture.model.model_run import ModelRun
 from ..capture.model.tensors import stored_bytes
 from ..capture.time.kineto import NoDeviceTrace
 from ..capture.time.latency import measure_latency, traced_host_ops
@@ -173,7 +173,7 @@ ENGINE_NOT_TIMED = Note(
 
 
 def profile_run(
-    run: Run,
+    run: ModelRun,
     *,
     warmup: int = 3,
     repeats: int = 10,
@@ -209,7 +209,7 @@ def profile_run(
     return replace(result, root=root, timing=timed.timing, caveats=(*result.caveats, *timed.caveats))
 
 
-def _with_timeline(result: Profile, run: Run) -> Profile:
+def _with_timeline(result: Profile, run: ModelRun) -> Profile:
     """Trace one more run; where that fails, a caveat says why and the rest of the profile stays."""
     try:
         with own_work(), kept(run):
@@ -222,7 +222,7 @@ def _with_timeline(result: Profile, run: Run) -> Profile:
 
 
 @contextmanager
-def run_on(run: Run, on: str) -> Iterator[Run]:
+def run_on(run: ModelRun, on: str) -> Iterator[ModelRun]:
     """The run itself, or one on a copy; a loss may still read the original, so that its gradients are kept."""
     try:
         if on != "copy":
@@ -236,7 +236,7 @@ def run_on(run: Run, on: str) -> Iterator[Run]:
         raise
 
 
-def _warn_of_copies(run: Run, on: str) -> None:
+def _warn_of_copies(run: ModelRun, on: str) -> None:
     """Say beforehand that the copies we make, to run on or to put the model back, may not fit into memory."""
     if on == "meta" or run.device.type == "meta" or (run.optimizer is None and on != "copy"):
         return

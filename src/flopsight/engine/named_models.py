@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from ..capture.model.model_run import Run, make_run
+from ..capture.model.model_run import ModelRun, make_run
 from ..errors import InputError
 from ..targets.early_checks import unknown_optimizer
 from ..targets.inputs import TensorSpec, described
@@ -29,7 +29,7 @@ def run_of(
     loss: Callable[[Any], torch.Tensor] | None = None,
     optimizer: torch.optim.Optimizer | str | None = None,
     meta: bool = False,
-) -> Iterator[Run]:
+) -> Iterator[ModelRun]:
     """The run of a model that was handed in, or of one that is built by its name; an optimizer may be a name too.
 
     A model that we build runs in inference without gradients, as on the command line.

@@ -8,7 +8,7 @@ from dataclasses import replace
 import torch
 
 from ..capture.count.tape import Tape
-from ..capture.model.model_run import Run
+from ..capture.model.model_run import ModelRun
 from ..capture.model.sites import Sites
 from ..capture.model.tensors import with_tensors
 from ..capture.twin.meta_copy import NoTwinError
@@ -40,7 +40,7 @@ def _part(world: World) -> str:
     return ""
 
 
-def with_whole(profile: Profile, run: Run, count: Callable[[Run, str], Profile]) -> Profile:
+def with_whole(profile: Profile, run: ModelRun, count: Callable[[ModelRun, str], Profile]) -> Profile:
     """The profile with the figures of the unsharded model, which `count` finds out on a twin without data."""
     world = profile.world
     if world.size == 1 or profile.part or not (world.sharded or world.data_parallel > 1 or world.model_parallel > 1):
@@ -55,7 +55,9 @@ def with_whole(profile: Profile, run: Run, count: Callable[[Run, str], Profile])
     return replace(profile, unsharded=figures if profile.peak_bytes is not None else replace(figures, peak_bytes=None))
 
 
-def with_whole_of_calls(profile: Profile, tape: Tape, device: str, count: Callable[[Run, str], Profile]) -> Profile:
+def with_whole_of_calls(
+    profile: Profile, tape: Tape, device: str, count: Callable[[ModelRun, str], Profile]
+) -> Profile:
     """The same for what ran in a loop of the user's: the calls of the model are made again on a twin without data.
 
     Only ranks that share tensors need it: others do the work of the whole. A loop's loss is not known, and the default
@@ -66,7 +68,7 @@ def with_whole_of_calls(profile: Profile, tape: Tape, device: str, count: Callab
     parts: list[Whole] = []
     try:
         for call in tape.root_calls.values():
-            run = Run(call.model, call.args, call.kwargs, train=profile.trained)
+            run = ModelRun(call.model, call.args, call.kwargs, train=profile.trained)
             parts += [figures_of(count(unsharded_run(run), device))] * call.times
     except Exception as problem:
         return _without_whole(profile, _why(problem))
@@ -102,7 +104,7 @@ def _hand_made(profile: Profile, rows: Iterable[CommRow]) -> Profile:
     return replace(profile, part=f"the model exchanges tensors in its own code ({ops}), so its shards are hand-made")
 
 
-def unsharded_run(run: Run) -> Run:
+def unsharded_run(run: ModelRun) -> ModelRun:
     """The same run of the model as it was before it was sharded, without data."""
     args, kwargs = with_tensors((run.args, dict(run.kwargs or {})), whole_tensor)
     with torch.no_grad():

@@ -14,7 +14,7 @@ from ..analysis.build import Observed, build
 from ..capture.count.tape import Tape
 from ..capture.hooks.garbage import rarer_collections
 from ..capture.hooks.optimizer_steps import with_inner
-from ..capture.model.model_run import Run, batch_size_of, tokens_of
+from ..capture.model.model_run import ModelRun, batch_size_of, tokens_of
 from ..capture.model.module_rows import module_rows, scripted_rows
 from ..capture.model.sites import Sites
 from ..capture.model.tensors import held_bytes
@@ -33,7 +33,7 @@ Ignored = Callable[[ModuleRow], bool]
 class Options:
     """How a run is watched."""
 
-    run: Run | None = None
+    run: ModelRun | None = None
     memory: bool = False
     ignored: Ignored | None = None
     target: str | None = None
@@ -134,7 +134,7 @@ def _device_name(device: torch.device) -> str:
     return torch.cuda.get_device_name(device) if device.type == "cuda" else cpu_name()
 
 
-def environment(run: Run | None) -> Environment:
+def environment(run: ModelRun | None) -> Environment:
     """Where and with what this runs."""
     device = run.device if run is not None else torch.device("cpu")
     dtype = ""

@@ -68,7 +68,7 @@ def packed(call: OpRecord) -> Cost:
     return Cost(bytes=2 * sum(meta.nbytes for meta in call.tensors(shards)))
 
 
-KINDS = (
+COLLECTIVE_WORDS = (
     ("allreduce", comm.ALL_REDUCE),
     ("allgather", comm.ALL_GATHER),
     ("reducescatter", comm.REDUCE_SCATTER),
@@ -97,7 +97,7 @@ def exchanged(call: OpRecord) -> Iterator[tuple[str, int, int]]:
         yield from [(comm.SEND, len(sent), point_to_point(call).bytes)] if sent else []
         yield from [(comm.RECV, received, 0)] if received else []
         return
-    for word, kind in KINDS:
+    for word, kind in COLLECTIVE_WORDS:
         if word in name:
             yield kind, 1, 0 if kind == comm.RECV else handed_over(call).bytes
             return

@@ -15,7 +15,7 @@ from torch import nn
 
 from ..capture.count.tape import Tape
 from ..capture.hooks import internals
-from ..capture.model.model_run import Run
+from ..capture.model.model_run import ModelRun
 from ..capture.model.restore import AttributeContents
 from ..capture.twin.known_values import forget, remember, was_written
 from ..capture.twin.meta_copy import FEW, NoTwinError, make_twin, on_meta, refusal
@@ -27,7 +27,7 @@ from .sharing_copy import sharing_copy
 class CallAtEntry:
     """What the count of a call depends on: metadata of the inputs, attributes of the modules, versions of tensors."""
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: ModelRun) -> None:
         """Raises NoTwinError where it is known by now that the call cannot be counted on a twin."""
         why = refusal(run.model)
         if why is not None:
@@ -70,7 +70,7 @@ class CallAtEntry:
                 self.run.forward()
         return recording.tape
 
-    def _twin(self, run: Run) -> Run:
+    def _twin(self, run: ModelRun) -> ModelRun:
         with self._attributes_at_entry():
             model, _ = make_twin(run.model)
         for path, name, tensor, version, values in self._held:

@@ -19,7 +19,7 @@ from torch import nn
 from ..capture.count.tape import Tape
 from ..capture.hooks import internals
 from ..capture.hooks.patches import Call, compiling, module_calls, unpatched, unpatched_if_alone
-from ..capture.model.model_run import Run
+from ..capture.model.model_run import ModelRun
 from ..capture.model.sites import Site
 from ..capture.time.clock import HOSTS, Clock, clock_for, pausing
 from ..capture.time.loop_marks import model_call
@@ -43,10 +43,10 @@ class OneShot:
     def __init__(self, model: nn.Module, clock: Clock | None = None) -> None:
         if not isinstance(model, nn.Module):
             raise InputError(f"The model must be a torch.nn.Module, not {type(model).__name__}.")
-        self.model = Run(model).plain_model
+        self.model = ModelRun(model).plain_model
         self.running = False
         self.ignored: Ignored | None = None
-        self._given = Run(model)
+        self._given = ModelRun(model)
         self._given_clock = clock
         self._clock = clock or Clock()
         self._stack = ExitStack()
@@ -135,7 +135,7 @@ class OneShot:
 
     def _enter(self, seen: SeenCalls, site: Site, call: Call, given: tuple[Any, ...], kwargs: Any) -> Any:
         self._made = None
-        run = Run(self.model, given[1:], kwargs, part=site.path)
+        run = ModelRun(self.model, given[1:], kwargs, part=site.path)
         seen.calls.append(model_call(site, run))
         seen.first = seen.first or _stand_in(run)
         if not seen.why_live and self._counts_afterwards:
@@ -177,7 +177,7 @@ class OneShot:
             if copy is not None:
                 seen.made_again(seconds, plain_seconds(copy, entry.run, self._clock, calls))
 
-    def _count_then_run(self, seen: SeenCalls, run: Run, call: Call, given: Any, kwargs: Any) -> Any:
+    def _count_then_run(self, seen: SeenCalls, run: ModelRun, call: Call, given: Any, kwargs: Any) -> Any:
         with pausing(), quiet():
             # made before the count, so that nothing but the rehearsal comes between the count and the call
             rehearsal = Rehearsal(self.model, run.part, given[1:], kwargs) if self._rehearses else None
@@ -207,7 +207,7 @@ class OneShot:
         """True if the pause of the count would be seen: on a device a small step is bound by the host."""
         return not (self._given.compiled or self._given.device.type in HOSTS)
 
-    def _count_live(self, seen: SeenCalls, run: Run, call: Call, given: Any, kwargs: Any) -> Any:
+    def _count_live(self, seen: SeenCalls, run: ModelRun, call: Call, given: Any, kwargs: Any) -> Any:
         """Make the call under the counter; what came before an exception is kept."""
         module, *args = given
         counter = make_counter(self.model, Options(run=run))
@@ -228,7 +228,7 @@ class OneShot:
             seen.seconds += self._clock.now() - begin
 
 
-def _at_entry(seen: SeenCalls, run: Run) -> CallAtEntry | None:
+def _at_entry(seen: SeenCalls, run: ModelRun) -> CallAtEntry | None:
     """What the count will need; None where the call has to be counted while it runs."""
     try:
         return CallAtEntry(run)
@@ -272,7 +272,7 @@ def _not_counted(why: str) -> Tape:
     return tape
 
 
-def _stand_in(run: Run) -> Run:
+def _stand_in(run: ModelRun) -> ModelRun:
     """A run on the same device that keeps none of the user's memory alive."""
     with internals.without_modes():
-        return Run(run.model, (torch.empty(0, device=run.device),))
+        return ModelRun(run.model, (torch.empty(0, device=run.device),))

@@ -13,7 +13,7 @@ from typing import Any
 from torch import nn
 
 from ..capture.hooks.patches import unpatched_if_alone
-from ..capture.model.model_run import Run
+from ..capture.model.model_run import ModelRun
 from ..capture.time.clock import Clock
 from ..capture.time.module_marks import Timer
 from .sharing_copy import copied_inputs, for_copies
@@ -23,7 +23,7 @@ WARM = 2
 TIMES = 5
 
 
-def plain_seconds(copy: nn.Module, run: Run, clock: Clock, calls: Counter[str]) -> float | None:
+def plain_seconds(copy: nn.Module, run: ModelRun, clock: Clock, calls: Counter[str]) -> float | None:
     """The median time of a run; None where the copy raises, or does not call the modules that were counted."""
     module = copy.get_submodule(run.part)
     timer = Timer(copy, clock.now)

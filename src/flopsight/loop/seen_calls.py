@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from ..analysis.times import with_times
 from ..capture.count.tape import Tape
-from ..capture.model.model_run import Run
+from ..capture.model.model_run import ModelRun
 from ..capture.time.loop_marks import ModelCall, each_model
 from ..capture.time.module_marks import Timer
 from ..engine.run_profile import Ignored, Options, build_profile
@@ -31,7 +31,7 @@ class SeenCalls:
     tape: Tape | None = None
     seconds: float = 0.0
     calls: list[ModelCall] = field(default_factory=list)
-    first: Run | None = None
+    first: ModelRun | None = None
     """A run like the first one, on the same device, that keeps none of the user's memory alive."""
     why_live: str = ""
     """Why calls are counted while they run."""

@@ -7,7 +7,7 @@ from contextlib import ExitStack, suppress
 
 import torch
 
-from ..capture.model.model_run import Run
+from ..capture.model.model_run import ModelRun
 from ..capture.model.sites import Sites
 from ..capture.time.clock import Clock, Mark
 from ..capture.time.device_trace import DeviceTracing
@@ -72,7 +72,7 @@ class StepWatch:
     def end(self) -> None:
         """Label gradients and optimizer state in the recording, while they are still alive, and detach."""
         if self.recording is not None:
-            self.recording.label(Run(self._sites.whole))
+            self.recording.label(ModelRun(self._sites.whole))
         self.detach()
 
     def detach(self) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from ..capture.model.model_run import Run
+from ..capture.model.model_run import ModelRun
 from ..capture.model.sites import Sites
 from ..capture.time.clock import Clock, Mark, clock_for
 from ..errors import InputError, StateError
@@ -46,7 +46,7 @@ class StepWindow:
         if not isinstance(model, nn.Module | Sites):
             raise InputError(f"The model must be a torch.nn.Module, not {type(model).__name__}.")
         self.schedule = Schedule(steps)
-        self.sites = model if isinstance(model, Sites) else Sites(Run(model).plain_model)
+        self.sites = model if isinstance(model, Sites) else Sites(ModelRun(model).plain_model)
         self.optimizers = [] if optimizer is None else [optimizer]
         self.current = current
         self.seen = SeenSteps()
@@ -145,7 +145,7 @@ class StepWindow:
         role = self.schedule.role(self.current)
         if role is Role.NONE:
             return
-        device = Run(self.model).device
+        device = ModelRun(self.model).device
         self._clock = self._given_clock or clock_for(device)
         on_failure = self.close if self._guarded else None
         self._step = StepWatch(role, self.sites, self._clock, self.optimizers, on_failure)

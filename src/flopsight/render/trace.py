@@ -11,7 +11,7 @@ from ..results.profile import Profile
 from ..results.records import Span
 
 HOST, DEVICE = 0, 1
-KINDS = {"module": HOST, "op": HOST, "kernel": DEVICE}
+PROCESSES = {"module": HOST, "op": HOST, "kernel": DEVICE}
 
 
 def render(profile: Profile) -> str:
@@ -40,7 +40,7 @@ def _event(span: Span, profile: Profile) -> dict[str, Any]:
         "ph": "X",
         "name": span.name,
         "cat": span.kind,
-        "pid": KINDS[span.kind],
+        "pid": PROCESSES[span.kind],
         "tid": span.lane,
         "ts": span.begin / 1000,
         "dur": (span.end - span.begin) / 1000,

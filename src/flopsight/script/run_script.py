@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from .import_hook import when_imported
 from .output import Report
-from .search import OPTIMIZER, Plan
+from .search import OPTIMIZER, Search
 from .start import Program, launch
 
 if TYPE_CHECKING:
@@ -21,8 +21,8 @@ ELSEWHERE = (
 )
 
 
-def profile_script(program: Program, plan: Plan, report: Report) -> int:
-    """Run the program, profile what the plan says, and answer with the script's own exit code."""
+def profile_script(program: Program, search: Search, report: Report) -> int:
+    """Run the program, profile the steps looked for, and answer with the script's own exit code."""
     process = os.getpid()
     watched: list[ScriptLoop] = []
 
@@ -33,7 +33,7 @@ def profile_script(program: Program, plan: Plan, report: Report) -> int:
         try:
             from .script_loop import ScriptLoop
 
-            loop = ScriptLoop(plan, on_profile=deliver, on_failure=report.excuse)
+            loop = ScriptLoop(search, on_profile=deliver, on_failure=report.excuse)
             loop.watch()
         except Exception as problem:
             report.excuse(problem)
@@ -52,7 +52,7 @@ def profile_script(program: Program, plan: Plan, report: Report) -> int:
     loop.end(ending.problem)
     if not loop.delivered and loop.rank == 0:
         advice = ELSEWHERE if ending.problem is None else ""
-        report.say(f"{program.label} ended {_seen(loop, plan, advice)}".rstrip())
+        report.say(f"{program.label} ended {_seen(loop, search, advice)}".rstrip())
     return ending.code
 
 
@@ -62,28 +62,28 @@ def _named(profile: Profile, program: Program) -> Profile:
     return replace(profile, root=replace(root, kind=program.label)) if root.kind == "recording" else profile
 
 
-def _seen(loop: ScriptLoop, plan: Plan, elsewhere: str) -> str:
+def _seen(loop: ScriptLoop, search: Search, elsewhere: str) -> str:
     """Say how far the script came, and what to do about it."""
     name = loop.model_name
     if loop.cycle.steps:
-        return f"after {_many(loop.cycle.steps, 'step')}, {_too_early(loop.cycle.steps, plan)}"
+        return f"after {_many(loop.cycle.steps, 'step')}, {_too_early(loop.cycle.steps, search)}"
     if loop.forwards and loop.per != OPTIMIZER:
-        return f"after {_many(loop.forwards, 'forward')} of {name}, {_too_early(loop.forwards, plan)}"
+        return f"after {_many(loop.forwards, 'forward')} of {name}, {_too_early(loop.forwards, search)}"
     if loop.forwards:
         return (
             f"after {_many(loop.forwards, 'forward')} of {name} without an optimizer's step, so nothing was profiled. "
             f"If a forward is a step, say so: --per forward."
         )
-    if plan.per == OPTIMIZER:
+    if search.per == OPTIMIZER:
         return f"without a step of any optimizer, so nothing was profiled. {elsewhere}"
     if name:
         return f"within the first forward of {name}, so nothing was profiled."
-    return f"without a call of any {plan.wanted}{loop.others}, so nothing was profiled. {elsewhere}"
+    return f"without a call of any {search.wanted}{loop.others}, so nothing was profiled. {elsewhere}"
 
 
-def _too_early(steps: int, plan: Plan) -> str:
+def _too_early(steps: int, search: Search) -> str:
     advice = f"Choose an earlier one: --step {max(0, steps - 2)}." if steps else ""
-    return f"before step {plan.first} (counted from 0) was over, so nothing was profiled. {advice}"
+    return f"before step {search.first} (counted from 0) was over, so nothing was profiled. {advice}"
 
 
 def _many(number: int, what: str) -> str:

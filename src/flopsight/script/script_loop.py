@@ -18,7 +18,7 @@ from ..loop.window import StepWindow
 from ..results.caveats import MovedWindow, Note
 from ..results.profile import Profile
 from .model_finder import ModelFinder
-from .search import FORWARD, OPTIMIZER, Plan
+from .search import FORWARD, OPTIMIZER, Search
 from .step_boundaries import Boundary, OptimizerCycle
 from .updates import Updates
 
@@ -35,17 +35,17 @@ class ScriptLoop:
     """
 
     def __init__(
-        self, plan: Plan, *, on_profile: Callable[[Profile], None], on_failure: Callable[[Exception], None]
+        self, search: Search, *, on_profile: Callable[[Profile], None], on_failure: Callable[[Exception], None]
     ) -> None:
         self.cycle = OptimizerCycle()
         self.forwards = 0
-        self.per = plan.per
+        self.per = search.per
         self.delivered = False
         """True after one of the two callbacks was called."""
-        self._plan = plan
+        self._search = search
         self._on_profile, self._on_failure = on_profile, on_failure
         self._updates = Updates(self._stepped)
-        self._finder = ModelFinder(plan.admits, self._forward)
+        self._finder = ModelFinder(search.admits, self._forward)
         self._window: StepWindow | None = None
         self._several = self._recorded = False
         self._over = False
@@ -55,7 +55,7 @@ class ScriptLoop:
     def watch(self) -> None:
         """Start watching this process; processes that it forks, such as data loaders, are not watched."""
         self._updates.watch()
-        if self.per != OPTIMIZER or self._plan.first == 0:
+        if self.per != OPTIMIZER or self._search.first == 0:
             self._finder.watch()
         os.register_at_fork(after_in_child=self._leave)
 
@@ -107,7 +107,7 @@ class ScriptLoop:
         if self._over or self.per == FORWARD:
             return
         boundary = self.cycle.stepped(optimizer)
-        early = self._window is None and self.cycle.steps < self._plan.lead and self.per == OPTIMIZER
+        early = self._window is None and self.cycle.steps < self._search.lead and self.per == OPTIMIZER
         if boundary is not Boundary.WITHIN and not early:
             with self._guarded():
                 self._end_update(optimizer, boundary, unlike)
@@ -119,13 +119,13 @@ class ScriptLoop:
             self._begin_again()
         elif self._window is not None:
             self._end_step(self._window, unlike)
-        if self._window is None and not self._over and self.cycle.steps >= self._plan.lead:
+        if self._window is None and not self._over and self.cycle.steps >= self._search.lead:
             self._begin(self.cycle.steps, [optimizer])
 
     # -- steps that are forwards
 
     def _forward(self, call: Callable[[], Any]) -> Any:
-        if self._window is None and self.forwards >= self._plan.first and not self._over:
+        if self._window is None and self.forwards >= self._search.first and not self._over:
             with self._guarded():
                 self._decide()
         result = call()
@@ -145,7 +145,7 @@ class ScriptLoop:
         if self.per == FORWARD:
             self._recorded = torch.is_grad_enabled()
             self._begin(self.forwards)
-        elif self._plan.first > 0:
+        elif self._search.first > 0:
             self._finder.end()
         elif torch.is_grad_enabled():
             self._finder.end()
@@ -164,8 +164,8 @@ class ScriptLoop:
             self._on_failure(problem)
 
     def _begin(self, current: int, optimizers: list[torch.optim.Optimizer] | None = None) -> None:
-        steps = range(max(self._plan.first, current), max(self._plan.last, current) + 1)
-        self._window = StepWindow(Sites(admits=self._plan.admits), steps=steps, current=current)
+        steps = range(max(self._search.first, current), max(self._search.last, current) + 1)
+        self._window = StepWindow(Sites(admits=self._search.admits), steps=steps, current=current)
         self._window.optimizers += optimizers or []
         self._window.__enter__()
 
@@ -197,11 +197,13 @@ class ScriptLoop:
     def _profile_of(self, window: StepWindow) -> Profile:
         if not window.sites.roots:
             called = ", ".join(window.sites.passed_by) or "none"
-            raise InputError(f"No {self._plan.wanted} was called in step {window.steps[0]}; modules called: {called}.")
+            raise InputError(
+                f"No {self._search.wanted} was called in step {window.steps[0]}; modules called: {called}."
+            )
         result = window.profile
         if self._recorded:
             result = replace(result, caveats=(*result.caveats, FORWARDS_ONLY))
-        if window.schedule.asked == self._plan.first or result.step is None:
+        if window.schedule.asked == self._search.first or result.step is None:
             return result
-        moved = MovedWindow(self._plan.first, result.step, SEVERAL if self._several else UNSEEN)
+        moved = MovedWindow(self._search.first, result.step, SEVERAL if self._several else UNSEEN)
         return replace(result, caveats=(*result.caveats, moved))

@@ -10,7 +10,7 @@ UNITS = (OPTIMIZER, FORWARD)
 
 
 @dataclass(frozen=True)
-class Plan:
+class Search:
     """A window of steps, first and last, counted from 0."""
 
     first: int
@@ -27,7 +27,7 @@ class Plan:
 
     @property
     def wanted(self) -> str:
-        """What the plan looks for, in words."""
+        """What is looked for, in words."""
         return "model with parameters" if self.model is None else f"module of class {self.model}"
 
     def admits(self, module: Any) -> bool:

@@ -4,7 +4,7 @@ import pytest
 import torch
 from traced_host import fake_device, microseconds, two
 
-from flopsight.capture.model.model_run import Run
+from flopsight.capture.model.model_run import ModelRun
 from flopsight.capture.time.clock import Clock
 from flopsight.capture.time.latency import measure_latency, run_traced
 from flopsight.results.caveats import UnplacedKernels
@@ -22,7 +22,7 @@ def timed(run):
 
 @pytest.mark.usefixtures("device")
 def test_in_inference_the_rows_are_the_kernels_and_the_rest_of_the_wall_is_idle():
-    found = timed(Run(two(), (torch.ones(3, 4),)))
+    found = timed(ModelRun(two(), (torch.ones(3, 4),)))
 
     assert microseconds(found.forward) == {"": 2, "0": 1, "1": 1, "1.0": 1}
     assert found.timing.busy == pytest.approx(2e-6)
@@ -35,7 +35,7 @@ def test_in_inference_the_rows_are_the_kernels_and_the_rest_of_the_wall_is_idle(
 @pytest.mark.usefixtures("device")
 def test_in_training_backward_has_rows_of_its_own_and_the_sums_are_the_busy_times():
     model = two()
-    run = Run(model, (torch.ones(3, 4),), train=True, optimizer=torch.optim.SGD(model.parameters(), lr=0.1))
+    run = ModelRun(model, (torch.ones(3, 4),), train=True, optimizer=torch.optim.SGD(model.parameters(), lr=0.1))
 
     found = timed(run)
 
@@ -52,7 +52,7 @@ def test_in_training_backward_has_rows_of_its_own_and_the_sums_are_the_busy_time
 def test_a_kernel_that_nobody_launched_is_named(device):
     device.add(1)
 
-    found = timed(Run(two(), (torch.ones(3, 4),)))
+    found = timed(ModelRun(two(), (torch.ones(3, 4),)))
 
     assert microseconds(found.forward)[""] == 1
     (doubt,) = [caveat for caveat in found.caveats if isinstance(caveat, UnplacedKernels)]
@@ -62,7 +62,7 @@ def test_a_kernel_that_nobody_launched_is_named(device):
 @pytest.mark.usefixtures("device")
 def test_a_loss_is_outside_the_model_and_not_in_its_idle_time():
     weight = torch.ones(2, 2)
-    run = Run(two(), (torch.ones(3, 4),), train=True, loss=lambda output: (output @ weight).sum())
+    run = ModelRun(two(), (torch.ones(3, 4),), train=True, loss=lambda output: (output @ weight).sum())
 
     tracing = run_traced(run)
     timing = tracing.timing(Timing(forward=Stat((1e-3,))), training=True)

@@ -5,7 +5,7 @@ import torch
 from fake_clock import FakeClock, FakeDeviceClock
 from torch import nn
 
-from flopsight.capture.model.model_run import Run
+from flopsight.capture.model.model_run import ModelRun
 from flopsight.capture.time.latency import measure_latency
 from flopsight.results.caveats import Distorted, PhasesApart, UnsteadyModules
 
@@ -51,7 +51,7 @@ class Update(torch.optim.SGD):
 def trained(forward, backward, update, repeats):
     time = FakeDeviceClock()
     model = OnDevice(time, forward, backward)
-    run = Run(model, (torch.ones(1),), train=True, optimizer=Update(model.parameters(), time, update))
+    run = ModelRun(model, (torch.ones(1),), train=True, optimizer=Update(model.parameters(), time, update))
     return measure_latency(run, warmup=1, repeats=repeats, clock=time.clock)
 
 
@@ -122,7 +122,7 @@ def test_phases_and_step_of_the_same_runs_are_no_doubt_though_their_medians_do_n
                 time.pass_by(next(backwards))
 
     plain = nn.Module.__call__
-    found = measure_latency(Run(Layer(1, 1), (torch.ones(1),), train=True), warmup=0, repeats=3, clock=time.clock)
+    found = measure_latency(ModelRun(Layer(1, 1), (torch.ones(1),), train=True), warmup=0, repeats=3, clock=time.clock)
 
     assert found.timing.step.median == 6.0  # of 1 + 5, 4 + 1, 4 + 5
     assert found.timing.forward.median + found.timing.backward.median == 4.0 + 5.0
@@ -145,7 +145,7 @@ def test_the_backward_of_modules_is_that_of_the_run_with_the_median_time():
         def forward(self, x):
             return Backward.apply(super().forward(x), lambda: take(layers))
 
-    run = Run(Layer(1, 1), (torch.ones(1),), train=True, loss=loss)
+    run = ModelRun(Layer(1, 1), (torch.ones(1),), train=True, loss=loss)
     found = measure_latency(run, warmup=1, repeats=3, clock=time.clock)
 
     assert found.timing.backward.median == 2.0 + 2.0
@@ -175,7 +175,7 @@ def test_module_times_are_scaled_to_the_plain_latency_and_the_difference_is_said
         return lambda: seconds * (1.0 if nn.Module.__call__ is plain else slower)
 
     model = Takes(time, pace(1), Takes(time, pace(3)))
-    found = measure_latency(Run(model, (torch.ones(1),)), warmup=1, repeats=4, clock=time.clock)
+    found = measure_latency(ModelRun(model, (torch.ones(1),)), warmup=1, repeats=4, clock=time.clock)
 
     assert found.timing.forward.median == 4
     assert found.timing.distortion == slower
@@ -206,7 +206,7 @@ def test_backward_times_are_scaled_to_the_plain_backward():
             return Slowly.apply(x)
 
     model = nn.Sequential(Layer(), nn.Linear(1, 1), Layer())
-    found = measure_latency(Run(model, (torch.ones(1),), train=True), warmup=1, repeats=2, clock=time.clock)
+    found = measure_latency(ModelRun(model, (torch.ones(1),), train=True), warmup=1, repeats=2, clock=time.clock)
 
     assert found.timing.backward.median == 3.0  # the input needs no gradient, so the first layer has no backward
     assert found.backward[""] == pytest.approx(3.0)
@@ -219,7 +219,7 @@ def test_a_module_whose_share_varies_is_named_with_its_spread():
     steady, unsteady = Takes(time, 0.4), Takes(time, lambda: next(turns))
     model = Takes(time, 0.0, steady, unsteady)
 
-    found = measure_latency(Run(model, (torch.ones(1),)), warmup=0, repeats=8, clock=time.clock)
+    found = measure_latency(ModelRun(model, (torch.ones(1),)), warmup=0, repeats=8, clock=time.clock)
 
     (doubt,) = said(found, UnsteadyModules)
     assert doubt.modules == ("inner.1",)
@@ -232,6 +232,6 @@ def test_modules_that_keep_their_share_are_not_named():
     time = FakeClock()
     model = Takes(time, 0.0, Takes(time, 4.0), Takes(time, 2.0))
 
-    found = measure_latency(Run(model, (torch.ones(1),)), warmup=0, repeats=8, clock=time.clock)
+    found = measure_latency(ModelRun(model, (torch.ones(1),)), warmup=0, repeats=8, clock=time.clock)
 
     assert said(found, UnsteadyModules) == []

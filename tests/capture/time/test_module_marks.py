@@ -11,7 +11,7 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 import flopsight
-from flopsight.capture.model.model_run import Run, rotated
+from flopsight.capture.model.model_run import ModelRun, rotated
 from flopsight.capture.model.sites import Site
 from flopsight.capture.time.backward_marks import BackwardTimes
 from flopsight.capture.time.clock import pausing, user_time
@@ -83,7 +83,7 @@ def test_the_plain_runs_give_the_latency_and_one_whole_timed_run_the_rows():
     slowness = iter([0, 0, 0, 6, 0, 0] + [0] * 50)
     model.register_forward_pre_hook(lambda *_: time.pass_by(next(slowness)))
 
-    found = measure_latency(Run(model, (torch.ones(1),)), warmup=2, repeats=3, clock=time.clock)
+    found = measure_latency(ModelRun(model, (torch.ones(1),)), warmup=2, repeats=3, clock=time.clock)
 
     assert found.timing.forward.median == 4
     assert found.forward == {"": 4, "inner.0": 3}
@@ -102,7 +102,7 @@ def test_warm_up_goes_on_until_two_runs_take_the_same_time():
 
     model.register_forward_pre_hook(slow)
 
-    found = measure_latency(Run(model, (torch.ones(1),)), warmup=1, repeats=2, clock=time.clock)
+    found = measure_latency(ModelRun(model, (torch.ones(1),)), warmup=1, repeats=2, clock=time.clock)
 
     # 0.6, 0.4, 0.3, 0.15, 0.1, 0.1: the sixth equals the fifth; then two plain and two timed runs.
     assert len(calls) == 6 + 4
@@ -118,7 +118,7 @@ def test_warm_up_in_training_takes_as_long_as_in_inference():
         time.pass_by(len(calls) % 2)
 
     model.register_forward_pre_hook(slow)
-    run = Run(model, (torch.ones(1),), train=True)
+    run = ModelRun(model, (torch.ones(1),), train=True)
 
     measure_latency(run, warmup=1, repeats=1, clock=time.clock)
 
@@ -138,7 +138,7 @@ def test_short_runs_are_made_in_blocks_whose_first_is_not_looked_at():
     model, plain = Takes(time, 0.02), nn.Module.__call__
     model.register_forward_pre_hook(slow)
 
-    found = measure_latency(Run(model, (torch.ones(1),)), warmup=2, repeats=7, clock=time.clock)
+    found = measure_latency(ModelRun(model, (torch.ones(1),)), warmup=2, repeats=7, clock=time.clock)
 
     assert found.timing.forward.samples == pytest.approx((0.02,) * 7)
     assert found.timing.distortion == pytest.approx(1.0)
@@ -153,7 +153,7 @@ def test_a_slow_pass_with_marks_is_reported_as_distorted():
     turn = iter(range(100))
     model.register_forward_pre_hook(lambda *_: time.pass_by(next(turn) % 2))
 
-    found = measure_latency(Run(model, (torch.ones(1),)), warmup=0, repeats=4, clock=time.clock)
+    found = measure_latency(ModelRun(model, (torch.ones(1),)), warmup=0, repeats=4, clock=time.clock)
 
     assert found.timing.distortion == 2
     assert any("2.00x" in str(caveat) for caveat in found.caveats)
@@ -289,7 +289,7 @@ def slowed(time, *slowness):
     """A module of one second whose calls are slowed in turn; plain and timed runs alternate."""
     model, turn = Takes(time, 1), iter(slowness)
     model.register_forward_pre_hook(lambda *_: time.pass_by(next(turn)))
-    return Run(model, (torch.ones(1),))
+    return ModelRun(model, (torch.ones(1),))
 
 
 def test_a_change_of_pace_between_the_halves_is_told_from_a_busy_machine():
@@ -374,7 +374,7 @@ def test_the_parts_of_a_step_add_up_and_the_loss_is_timed_with_its_backward():
         time.pass_by(100)
         return output.sum()
 
-    run = Run(Backs(time, 3), (torch.ones(2, requires_grad=True),), train=True, loss=loss)
+    run = ModelRun(Backs(time, 3), (torch.ones(2, requires_grad=True),), train=True, loss=loss)
     found = measure_latency(run, warmup=0, repeats=2, clock=time.clock).timing
 
     assert (found.forward.median, found.backward.median, found.step.median) == (0, 103, 103)
@@ -391,7 +391,7 @@ def test_what_we_do_ourselves_is_on_no_clock():
 
 def test_equal_inputs_in_other_memory_are_taken_in_turn():
     x, ids = torch.randn(2, 3, requires_grad=True), torch.arange(4)
-    runs = rotated(Run(nn.Identity(), (x, [ids]), {"mask": None}))
+    runs = rotated(ModelRun(nn.Identity(), (x, [ids]), {"mask": None}))
 
     assert len({run.args[0].data_ptr() for run in runs}) == len(runs) == 3
     assert all(torch.equal(run.args[0], x) and run.args[0].requires_grad for run in runs)

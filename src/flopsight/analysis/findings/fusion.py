@@ -12,7 +12,7 @@ from ..limits.roofline import COLLECTIVES
 from .finding import Finding
 from .scene import MODEL, Scene, paths
 
-KINDS = ("pointwise", "reduction", "copy", "random")
+FUSED = ("pointwise", "reduction", "copy", "random")
 WORDS = ("norm", "softmax", "dropout", "gelu", "silu", "glu")
 """Parts of names of ops that torch does not call pointwise and that compilers fuse all the same."""
 ALONE = ("embedding", "index", "scatter", "gather", "sort", "topk", "cat", "nonzero", "linalg")
@@ -24,7 +24,7 @@ def fusable(row: OpRow) -> bool:
         return False
     if any(word in row.op for word in ALONE):
         return False
-    return row.kind in KINDS or any(word in row.op for word in WORDS)
+    return row.kind in FUSED or any(word in row.op for word in WORDS)
 
 
 def chains_that_fuse(scene: Scene) -> Iterator[Finding]:

@@ -6,10 +6,10 @@ import copy
 from dataclasses import replace
 
 from ...errors import InputError
-from .model_run import Run
+from .model_run import ModelRun
 
 
-def copy_of(run: Run) -> Run:
+def copy_of(run: ModelRun) -> ModelRun:
     """The same run on a copy, data included; the copied optimizer steps the copied parameters."""
     try:
         model, optimizer = copy.deepcopy((run.model, run.optimizer))

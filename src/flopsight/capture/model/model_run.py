@@ -16,7 +16,7 @@ from .tensors import stored_bytes, tensors_in, with_tensors
 
 
 @dataclass(frozen=True)
-class Run:
+class ModelRun:
     """One way to run a model: its inputs and, for training, its loss and optimizer."""
 
     model: nn.Module
@@ -109,7 +109,7 @@ def make_run(
     loss: Callable[[Any], torch.Tensor] | None = None,
     optimizer: torch.optim.Optimizer | None = None,
     method: str = "__call__",
-) -> Run:
+) -> ModelRun:
     """Check what a user handed in and make it a run."""
     if not isinstance(model, nn.Module):
         raise InputError(f"The model must be a torch.nn.Module, not {type(model).__name__}.")
@@ -120,7 +120,7 @@ def make_run(
         positional = (random_input(model, input_shape),)
     if kwargs is not None and not isinstance(kwargs, Mapping):
         raise InputError(f"kwargs must be a dictionary, not {type(kwargs).__name__}.")
-    run = Run(model, positional, kwargs, train, loss, optimizer, method)
+    run = ModelRun(model, positional, kwargs, train, loss, optimizer, method)
     if run.loss is not None and not callable(run.loss):
         raise InputError(f"loss must be a function of the model's output, not {type(run.loss).__name__}.")
     if run.optimizer is not None:
@@ -215,7 +215,7 @@ def _check_gradients() -> None:
         )
 
 
-def _check_optimizer(run: Run) -> None:
+def _check_optimizer(run: ModelRun) -> None:
     optimizer = run.optimizer
     if not isinstance(optimizer, torch.optim.Optimizer):
         raise InputError(f"optimizer must be a torch.optim.Optimizer, not {type(optimizer).__name__}.")
@@ -231,12 +231,12 @@ def _check_optimizer(run: Run) -> None:
         raise InputError("The optimizer holds none of the model's parameters: it was made for another model.")
 
 
-def batch_size_of(run: Run) -> int | None:
+def batch_size_of(run: ModelRun) -> int | None:
     """The first dimension of the first input that has one."""
     return next((tensor.size(0) for tensor in run.tensors if tensor.dim() > 0), None)
 
 
-def tokens_of(run: Run) -> int | None:
+def tokens_of(run: ModelRun) -> int | None:
     """Elements of the token ids among the inputs: the one of that name, or the first matrix of integers."""
     named = (run.kwargs or {}).get("input_ids")
     if isinstance(named, torch.Tensor):
@@ -249,7 +249,7 @@ SMALL_INPUTS = 64 << 20
 """Bytes of inputs that could stay in a cache from one run to the next."""
 
 
-def rotated(run: Run) -> list[Run]:
+def rotated(run: ModelRun) -> list[ModelRun]:
     """The same run on equal inputs in other memory, to be taken in turn: real inputs are not in the cache."""
     tensors = run.tensors
     if not tensors or sum(map(stored_bytes, tensors)) > SMALL_INPUTS or run.method != "__call__":

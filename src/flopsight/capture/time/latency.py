@@ -22,7 +22,7 @@ from ...results.caveats import (
 )
 from ...results.timings import TIME_BUDGET, Stat, Timing, middle
 from ..hooks import parallel
-from ..model.model_run import Run, rotated
+from ..model.model_run import ModelRun, rotated
 from .clock import HOSTS, Clock, clock_for
 from .collective_times import CollectiveTimes
 from .device_trace import DeviceTracing
@@ -76,7 +76,7 @@ class Latencies:
 
 
 def measure_latency(
-    run: Run,
+    run: ModelRun,
     warmup: int,
     repeats: int,
     clock: Clock | None = None,
@@ -125,7 +125,7 @@ def measure_latency(
     return _scaled_rows(run, timing, marked, doubts)
 
 
-def _on_host(run: Run) -> bool:
+def _on_host(run: ModelRun) -> bool:
     return run.device.type in HOSTS
 
 
@@ -151,7 +151,7 @@ def _rows(timing: Timing, marked: Sequence[MarkedRun], doubts: Sequence[Caveat])
     )
 
 
-def _scaled_rows(run: Run, timing: Timing, marked: Sequence[MarkedRun], doubts: Sequence[Caveat]) -> Latencies:
+def _scaled_rows(run: ModelRun, timing: Timing, marked: Sequence[MarkedRun], doubts: Sequence[Caveat]) -> Latencies:
     """Times by module of the median run with marks, scaled to the plain runs, so that they add up to the latency shown.
 
     The root is the whole of a forward that calls it once; of a generation, the loop around it takes time too.
@@ -187,7 +187,7 @@ def _unsteady(marked: Sequence[MarkedRun], forward: Stat | None) -> list[Caveat]
     return [UnsteadyModules(tuple(worst), tuple(large[path].spread for path in worst))] if worst else []
 
 
-def _warm_up(run: Run, clock: Clock, at_least: int, *, until_steady: bool = True) -> float | None:
+def _warm_up(run: ModelRun, clock: Clock, at_least: int, *, until_steady: bool = True) -> float | None:
     """Run as often as asked for, then until two runs in a row take the same time; give the seconds of the last one."""
     if not at_least:
         return None
@@ -205,7 +205,7 @@ def _whole(walls: Mapping[str, float]) -> float:
     return walls.get("step") or sum(walls.values())
 
 
-def _with_device_time(run: Run, found: Latencies, progress: Callable[[str], None]) -> Latencies:
+def _with_device_time(run: ModelRun, found: Latencies, progress: Callable[[str], None]) -> Latencies:
     """On a device with a tracer, replace the host's times by kernel times."""
     progress("tracing the device")
     try:
@@ -227,7 +227,7 @@ def _with_device_time(run: Run, found: Latencies, progress: Callable[[str], None
     )
 
 
-def _without_tracer(run: Run, found: Latencies, why: str) -> Latencies:
+def _without_tracer(run: ModelRun, found: Latencies, why: str) -> Latencies:
     """Use events in a blocked stream, else the host's times; a caveat says which."""
     wall = found.timing.forward.median if found.timing.forward is not None else 0.0
     rows = None if run.compiled else run_held_back(run, wall)
@@ -239,7 +239,7 @@ def _without_tracer(run: Run, found: Latencies, why: str) -> Latencies:
     )
 
 
-def run_traced(run: Run, keep: Callable[[list[TraceEvent]], object] = forget) -> DeviceTracing:
+def run_traced(run: ModelRun, keep: Callable[[list[TraceEvent]], object] = forget) -> DeviceTracing:
     """Run once under the device's tracer; `keep` is called with its events."""
     tracing = DeviceTracing(run.plain_model, run.device, keep)
     with tracing.running():
@@ -247,7 +247,7 @@ def run_traced(run: Run, keep: Callable[[list[TraceEvent]], object] = forget) ->
     return tracing
 
 
-def traced_host_ops(run: Run, progress: Callable[[str], None] = forget) -> OpTimes:
+def traced_host_ops(run: ModelRun, progress: Callable[[str], None] = forget) -> OpTimes:
     """On a CPU, the seconds of each op in one more, traced run; none where another profiler has the tracer."""
     if run.compiled or run.device.type != "cpu":
         return {}

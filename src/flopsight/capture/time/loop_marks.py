@@ -14,7 +14,7 @@ from torch import nn
 
 from ..hooks.optimizer_steps import optimizer_steps
 from ..hooks.patches import Call, module_calls, unpatched, wrapped
-from ..model.model_run import Run, batch_size_of, tokens_of
+from ..model.model_run import ModelRun, batch_size_of, tokens_of
 from ..model.sites import Site, Sites, sites_of
 from ..model.tensors import raw
 from .clock import Clock, Mark
@@ -107,7 +107,7 @@ class PhaseMarks:
         def watched(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
             if self._busy or threading.get_ident() != self._thread:
                 return plain(module, *args, **kwargs)
-            run = Run(module, args, kwargs)
+            run = ModelRun(module, args, kwargs)
             site = sites.find(run.plain_model, outside)
             if site is outside:
                 return plain(module, *args, **kwargs)
@@ -130,7 +130,7 @@ class PhaseMarks:
             self.spans.append(("optimizer", self._updating, self._clock.mark()))
 
 
-def model_call(site: Site, run: Run) -> ModelCall:
+def model_call(site: Site, run: ModelRun) -> ModelCall:
     """Describe a call of a model."""
     return ModelCall(
         site=site,

@@ -7,7 +7,7 @@ stream is first blocked for a while, and the host queues the whole forward meanw
 from __future__ import annotations
 
 from ..hooks import internals
-from ..model.model_run import Run
+from ..model.model_run import ModelRun
 from .clock import clock_for
 from .module_marks import Timer
 
@@ -15,7 +15,7 @@ MARGIN = 4.0
 """How many times the forward's wall time the stream is held."""
 
 
-def run_held_back(run: Run, seconds: float) -> dict[str, float] | None:
+def run_held_back(run: ModelRun, seconds: float) -> dict[str, float] | None:
     """Device seconds of one forward by path; None where the model itself waits for the device, so nothing is queued."""
     if run.device.type != "cuda":
         return None

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from ..model.model_run import Run
+from ..model.model_run import ModelRun
 from .backward_marks import BackwardTimes
 from .clock import Clock
 from .kernels import with_children
@@ -16,7 +16,7 @@ Rows = Mapping[str, float]
 """Seconds by module path, submodules included."""
 
 
-def run_plain(run: Run, clock: Clock) -> dict[str, float]:
+def run_plain(run: ModelRun, clock: Clock) -> dict[str, float]:
     """Run once with nothing attached, and time its phases from outside, with a wait for the device after each.
 
     Where there is nothing to wait for, the phases add up to the step. On a device the waits would make it too long,
@@ -46,7 +46,7 @@ def run_plain(run: Run, clock: Clock) -> dict[str, float]:
     return walls if clock.queues else walls | {"step": marks[3] - marks[0]}
 
 
-def run_steps(runs: Sequence[Run], clock: Clock) -> list[float]:
+def run_steps(runs: Sequence[ModelRun], clock: Clock) -> list[float]:
     """Run training steps in a row as a loop does, with a wait before the first and after the last; seconds of each."""
     clock.wait()
     marks = [clock.mark()]
@@ -67,7 +67,7 @@ class MarkedRun:
     backward: Rows = field(default_factory=dict)
 
 
-def run_with_marks(runs: Sequence[Run], clock: Clock) -> list[MarkedRun]:
+def run_with_marks(runs: Sequence[ModelRun], clock: Clock) -> list[MarkedRun]:
     """Run in a row with marks around every module call and, in training, every autograd node."""
     timer = Timer(runs[0].plain_model, clock.now)
     # one timer for all: patching takes a while, as it clears the attribute caches of every module class
@@ -75,7 +75,7 @@ def run_with_marks(runs: Sequence[Run], clock: Clock) -> list[MarkedRun]:
         return [_run_with_marks(run, timer, clock) for run in runs]
 
 
-def _run_with_marks(run: Run, timer: Timer, clock: Clock) -> MarkedRun:
+def _run_with_marks(run: ModelRun, timer: Timer, clock: Clock) -> MarkedRun:
     timer.clear()
     if run.train:
         run.model.zero_grad(set_to_none=True)

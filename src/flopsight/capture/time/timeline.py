@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from time import time_ns
 
 from ...results.records import OUTSIDE, Span
-from ..model.model_run import Run
+from ..model.model_run import ModelRun
 from .kernels import NODE, Hosts, Marks, TraceEvent
 from .kineto import device_trace
 from .module_marks import Timer
 
 
-def trace_timeline(run: Run) -> tuple[Span, ...]:
+def trace_timeline(run: ModelRun) -> tuple[Span, ...]:
     """Trace one run; times count from its first event. `NoDeviceTrace` where that cannot be done."""
     timer = Timer(run.plain_model, time_ns)
     with timer.running(everywhere=True), device_trace(run.device, shapes=True) as trace:

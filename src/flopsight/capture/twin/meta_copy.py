@@ -16,7 +16,7 @@ from ..count.tape import Tape
 from ..hooks import internals
 from ..hooks.recursion import deeper_recursion
 from ..model.deepspeed_zero import HOOKS, fetches, whole_shape, without_fetching
-from ..model.model_run import Run
+from ..model.model_run import ModelRun
 from ..model.tensors import rebuilt
 from ..model.wrappers import is_parallel
 from .known_values import remember
@@ -79,7 +79,7 @@ def make_twin(model: nn.Module, optimizer: torch.optim.Optimizer | None = None) 
         raise NoTwinError(f"it cannot be copied ({type(problem).__name__}: {problem})") from problem
 
 
-def twin_of(run: Run) -> Run:
+def twin_of(run: ModelRun) -> ModelRun:
     """The same run on meta: parameters, buffers and inputs without data; small ones keep their known values."""
     model, optimizer = make_twin(run.model, run.optimizer)
     args, kwargs = on_meta((run.args, dict(run.kwargs or {})))

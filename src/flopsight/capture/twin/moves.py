@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 Tensor = torch.Tensor
-KINDS = {
+DTYPES = {
     "Float": torch.float32, "Double": torch.float64, "Half": torch.float16, "BFloat16": torch.bfloat16,
     "Byte": torch.uint8, "Char": torch.int8, "Short": torch.int16, "Int": torch.int32, "Long": torch.int64,
     "Bool": torch.bool, "ComplexFloat": torch.complex64, "ComplexDouble": torch.complex128,
@@ -75,4 +75,4 @@ def _dtype_named(mode: Any, wanted: Any) -> torch.dtype | None:
         return wanted
     words = (wanted if isinstance(wanted, str) else f"{wanted.__module__}.{wanted.__name__}").split(".")
     place = words[1] if len(words) == 3 else "cpu"
-    return KINDS.get(words[-1].removesuffix("Tensor")) if place == mode.device.type else None
+    return DTYPES.get(words[-1].removesuffix("Tensor")) if place == mode.device.type else None

@@ -15,7 +15,7 @@ Tensor = torch.Tensor
 aten = torch.ops.aten
 State = tuple[Tensor, ...]
 """What goes from step to step: a hidden state, and the cell of an LSTM."""
-KINDS = ("rnn_relu", "rnn_tanh", "lstm", "gru")
+NETWORKS = ("rnn_relu", "rnn_tanh", "lstm", "gru")
 """In the order in which both oneDNN and cuDNN number them."""
 LONGEST_ASKED = 1 << 22
 """Bytes of input and gates up to which a layer is run to learn how large its workspace is: milliseconds."""
@@ -156,7 +156,7 @@ def _fused_lstm(
             weights = params[at * each : (at + 1) * each]
             output, end, cell, _ = aten.mkldnn_rnn_layer(
                 x, *weights, *([] if has_biases else map(torch.zeros_like, weights)), states[0][at], states[1][at],
-                direction > 0, [], KINDS.index("lstm"), hidden, num_layers, has_biases, bidirectional, batch_first, train,
+                direction > 0, [], NETWORKS.index("lstm"), hidden, num_layers, has_biases, bidirectional, batch_first, train,
             )  # fmt: skip
             outputs.append(output)
             ends.append(end)
@@ -193,7 +193,7 @@ def _asked(steps: int, batch: int, width: int, hidden: int, dtype: torch.dtype) 
         weights = [torch.zeros(4 * hidden, *rest, dtype=dtype) for rest in ((width,), (hidden,), (), ())]
         states = [torch.zeros(batch, hidden, dtype=dtype) for _ in "hc"]
         made = aten.mkldnn_rnn_layer.default(
-            torch.zeros(steps, batch, width, dtype=dtype), *weights, *states, False, [], KINDS.index("lstm"), hidden, 1,
+            torch.zeros(steps, batch, width, dtype=dtype), *weights, *states, False, [], NETWORKS.index("lstm"), hidden, 1,
             True, False, False, True,
         )  # fmt: skip
     return int(made[3].numel())
@@ -212,7 +212,7 @@ def network_on_cuda(kind: str, *args: Any) -> tuple[Tensor, ...]:
     weights_a_layer = (4 if has_biases else 2) + bool(projected)
     flat = torch.empty(sum(weight.numel() for weight in params), dtype=data.dtype, device="meta")
     output, *states, _, _ = aten._cudnn_rnn(
-        data, params, weights_a_layer, flat, state, cell, KINDS.index(kind), hidden, projected, num_layers,
+        data, params, weights_a_layer, flat, state, cell, NETWORKS.index(kind), hidden, projected, num_layers,
         not packed and args[8], dropout, train, bidirectional, sizes, None,
     )  # fmt: skip
     return output, *states[: 1 if cell is None else 2]

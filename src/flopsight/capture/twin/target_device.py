@@ -239,7 +239,7 @@ ANSWERS: dict[Any, Callable[..., Any]] = {
     Tensor.__array__: _data,
     Tensor.__getitem__: _select,
     Tensor.__setitem__: _assign,
-    **{getattr(torch, kind): _recurrent(kind) for kind in recurrent.KINDS},
+    **{getattr(torch, kind): _recurrent(kind) for kind in recurrent.NETWORKS},
     torch.dropout: _dropout,
     torch.nn.functional.dropout: _dropout,
     torch.nn.functional.one_hot: _one_hot,
