@@ -10,7 +10,7 @@ PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 8 --dist loadfile 
 SEED ?= $(shell date +%s)
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test test-random test-old-cpu lanes torch-matrix lint bench accuracy report clean
+.PHONY: demo test test-random test-old-cpu lanes torch-matrix lint bench accuracy figures report clean
 .SECONDARY:
 
 demo: $(READY)  ## profile an embedded model and show it
@@ -46,6 +46,9 @@ bench: $(READY)
 
 accuracy: .venvs/accuracy/.ready  ## write docs/accuracy.md anew
 	PYTHONPATH=tests .venvs/accuracy/bin/python tests/lanes/accuracy/page.py
+
+figures: $(READY)  ## write docs/figures.md anew
+	$(BIN)/python tests/docs/figures_page.py
 
 report:  ## build the report page's script and style from frontend/ (needs Node)
 	cd frontend && npm ci --silent --no-audit --no-fund && npm run --silent build

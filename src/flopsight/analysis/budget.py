@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ..results.profile import Profile
-from .figures import figure
+from .figures import UNITS, figure
 
 
 def limits(budget: Mapping[str, str | float]) -> dict[str, float]:
     """Every limit as a number; a name that no figure has, or a limit that is no quantity, is refused."""
-    return {name: figure(name).parse(allowed) for name, allowed in budget.items()}
+    return {name: UNITS[figure(name).unit].parse(allowed) for name, allowed in budget.items()}
 
 
 def check(profile: Profile, budget: Mapping[str, str | float]) -> list[str]:

@@ -17,7 +17,7 @@ from ..results.job import Job
 from ..results.node import MOST_LETTERS, Node
 from ..results.profile import Profile
 from ..results.timings import Stat
-from .figures import FIGURES, Figure, figure
+from .figures import Figure, figure, shown
 from .matching import matched
 
 
@@ -123,7 +123,7 @@ def compare(before: Profile | Job, after: Profile | Job, tolerance: float = 0.05
     return Comparison(
         before,
         after,
-        figures=tuple(_figure(known, before, after, tolerance, why) for known in FIGURES.values()),
+        figures=tuple(_figure(known, before, after, tolerance, why) for known in shown("diff")),
         modules=tuple(change for change in changes if change.changes or change.notes),
         added=_topmost(after, {id(new) for _, new in pairs}),
         removed=_topmost(before, {id(old) for old, _ in pairs}),
@@ -139,7 +139,7 @@ def parse_limits(texts: Iterable[str]) -> dict[str, float]:
         name, colon, share = text.partition(":")
         if not colon:
             raise InputError(f"{text!r} is not a limit. Write it like flops:0% or latency:10%.")
-        limits[figure(name.strip()).name] = units.parse_share(share)
+        limits[figure(name.strip()).key] = units.parse_share(share)
     return limits
 
 
@@ -163,7 +163,7 @@ def violations(comparison: Comparison, limits: Mapping[str, float]) -> list[str]
 
 
 def _figure(known: Figure, before: Profile, after: Profile, tolerance: float, why_no_times: str) -> Change:
-    change = Change(known.name, known.read(before), known.read(after))
+    change = Change(known.key, known.read(before), known.read(after))
     if not known.is_time:
         return Change(change.name, change.before, change.after, changed=change.before != change.after)
     growth = change.growth
@@ -190,17 +190,9 @@ def _why_no_times(before: Profile, after: Profile) -> str:
 
 def _module(old: Node, new: Node) -> ModuleChange:
     figures = [
-        Change(name, before, after)
-        for name, before, after in (
-            ("params", _own_params(old), _own_params(new)),
-            ("macs", old.own.macs, new.own.macs),
-            ("flops", old.own.flops, new.own.flops),
-            ("backward_flops", old.own.backward.flops, new.own.backward.flops),
-            ("recompute_flops", old.own.recompute.flops, new.own.recompute.flops),
-            ("activation_bytes", old.own_activation_bytes, new.own_activation_bytes),
-            ("calls", old.calls, new.calls),
-        )
-        if before != after
+        Change(known.key, before, after)
+        for known in shown("module")
+        if known.of_own and (before := known.of_own(old)) != (after := known.of_own(new))
     ]
     notes = []
     if old.kind != new.kind:
@@ -208,10 +200,6 @@ def _module(old: Node, new: Node) -> ModuleChange:
     if old.output_shapes != new.output_shapes:
         notes.append(f"output {_shapes(old)} became {_shapes(new)}")
     return ModuleChange(new.path, new.kind, tuple(figures), tuple(notes))
-
-
-def _own_params(node: Node) -> int:
-    return sum(parameter.numel for parameter in node.parameters)
 
 
 def _shapes(node: Node) -> str:

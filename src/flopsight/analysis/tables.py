@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from ..errors import InputError, did_you_mean
-from ..results.costs import FREE, Cost, Phases
+from ..results.costs import FREE, Cost
 from ..results.node import Node
 from ..results.profile import Profile
 from ..results.records import OUTSIDE, Parameter, Shape
+from .figures import Value, shown
 from .folding import times
 from .merging import Group, known_sum
+
+SHARED = ("flops", "latency")
+"""Figures of a row whose share of the whole stands beside them."""
+SORTS = {
+    "flops": "flops", "macs": "macs", "params": "params", "backward_flops": "backward_pass_flops",
+    "activation_bytes": "activation_bytes", "latency": "latency",
+}  # fmt: skip
+"""What `--sort` takes, and the figure that it sorts by."""
 
 
 @dataclass(frozen=True)
@@ -25,17 +34,10 @@ class TableRow:
     times: int
     """Like modules that the row stands for."""
     calls: int
-    params: int
-    active_params: int | None
-    """Those that one token passes; None if that is not known."""
-    macs: int
-    flops: int
-    flops_share: float
-    backward_flops: int
-    activation_bytes: int
-    latency: float | None
-    latency_share: float | None
-    backward_latency: float | None
+    figures: Mapping[str, Value]
+    """The figures of the view `rows`, by key."""
+    shares: Mapping[str, float | None]
+    """The share of the whole that each figure in `SHARED` is."""
     output_shapes: tuple[Shape, ...]
     mark: str
     """`ignored`, `not called`, or nothing."""
@@ -46,42 +48,38 @@ class TableRow:
     first: bool
     """Whether the modules that the row stands for become one here, not further up."""
 
+    def __getitem__(self, key: str) -> Value:
+        return self.figures[key]
+
 
 def tree_rows(root: Node) -> list[TableRow]:
     """Every node in the order of the model, with the figures of its subtree."""
+    known = {figure.key: figure.of_node for figure in shown("rows") if figure.of_node}
+    whole = {key: known[key](root) for key in SHARED}
     return [
-        _row(node, depth, parent, root, node.total, _params(node), node.activation_bytes, _latencies(node))
+        _row(node, depth, parent, {key: read(node) for key, read in known.items()}, whole)
         for node, depth, parent in with_depths(root)
     ]
 
 
 def own_rows(root: Node, sort: str = "flops") -> list[TableRow]:
     """The modules that do something themselves, heaviest first, with their own figures: the column adds up."""
+    known = {figure.key: figure.of_own for figure in shown("rows") if figure.of_own}
+    whole = {figure.key: figure.of_node(root) for figure in shown("rows") if figure.of_node and figure.key in SHARED}
     rows = [
-        _row(node, depth, parent, root, node.own, _own_params(node), node.own_activation_bytes, own_latencies(node))
+        _row(node, depth, parent, {key: read(node) for key, read in known.items()}, whole)
         for node, depth, parent in with_depths(root)
     ]
-    rows = [
-        row
-        for row in rows
-        if row.flops or row.backward_flops or row.params or row.activation_bytes or row.mark or row.unknown
-    ]
+    telling = ("flops", "backward_pass_flops", "params", "activation_bytes")
+    rows = [row for row in rows if any(row[key] for key in telling) or row.mark or row.unknown]
     if sort == "model":
         return rows
     if sort not in SORTS:
-        known = ["model", *SORTS]
-        raise InputError(f"There is no order {sort!r}.{did_you_mean(sort, known)} Orders: {', '.join(known)}.")
-    return sorted(rows, key=SORTS[sort], reverse=True)
-
-
-SORTS: dict[str, Callable[[TableRow], float]] = {
-    "flops": lambda row: row.flops,
-    "macs": lambda row: row.macs,
-    "params": lambda row: row.params,
-    "backward_flops": lambda row: row.backward_flops,
-    "activation_bytes": lambda row: row.activation_bytes,
-    "latency": lambda row: row.latency or 0.0,
-}
+        known_sorts = ["model", *SORTS]
+        raise InputError(
+            f"There is no order {sort!r}.{did_you_mean(sort, known_sorts)} Orders: {', '.join(known_sorts)}."
+        )
+    return sorted(rows, key=lambda row: row[SORTS[sort]] or 0, reverse=True)
 
 
 @dataclass(frozen=True)
@@ -144,18 +142,11 @@ def op_totals(root: Node) -> list[OpTotal]:
 
 def records(profile: Profile) -> list[dict[str, str | int | float | bool | None]]:
     """One flat record a module with every figure, raw: for CSV and data frames."""
+    known = {figure.key: figure.of_node for figure in shown("csv") if figure.of_node}
     return [
         {
             "path": node.path, "name": node.name, "kind": node.kind, "depth": depth, "calls": node.calls, "called": node.called,
-            "ignored": node.ignored, "params": node.params, "active_params": node.active_params, "trainable_params": node.trainable_params,
-            "param_bytes": node.param_bytes, "macs": node.macs, "flops": node.flops, "bytes": node.forward.bytes,
-            "backward_macs": node.backward.macs, "backward_flops": node.backward.flops, "recompute_flops": node.recompute.flops,
-            "optimizer_flops": node.optimizer.flops, "own_macs": node.own.macs, "own_flops": node.own.flops,
-            "own_bytes": node.own.bytes, "activation_bytes": node.activation_bytes, "allocated_bytes": node.allocated_bytes,
-            "grad_bytes": node.grad_bytes, "optimizer_bytes": node.optimizer_bytes, "peak_bytes": node.peak_bytes,
-            "latency": node.latency, "backward_latency": node.backward_latency, "host_latency": node.host_latency,
-            "stream_latency": node.stream_latency, "idle": node.idle, "flops_per_second": node.flops_per_second,
-            "wall_flops_per_second": node.wall_flops_per_second,
+            "ignored": node.ignored, **{key: read(node) for key, read in known.items()},
             "input_shapes": str([list(shape) for shape in node.input_shapes]),
             "output_shapes": str([list(shape) for shape in node.output_shapes]),
         }
@@ -190,48 +181,9 @@ def activation(node: Node) -> int:
     return node.activation_bytes if node.allocated_bytes is None else node.allocated_bytes
 
 
-Times = tuple[float | None, float | None]
-"""Seconds of forward and of backward."""
-
-
-def _latencies(node: Node) -> Times:
-    return node.latency, node.backward_latency
-
-
-def own_latencies(node: Node) -> Times:
-    """Never below zero, though clocks are not exact."""
-    below = zip(*map(_latencies, node.children), strict=True) if node.children else ((), ())
-    forward, backward = (
-        None if whole is None else max(0.0, whole - (known_sum(parts) or 0.0))
-        for whole, parts in zip(_latencies(node), below, strict=True)
-    )
-    return forward, backward
-
-
-def own_params(node: Node) -> int:
-    """Elements of the distinct parameter tensors that the module itself owns."""
-    return sum({parameter.key: parameter.numel for parameter in node.parameters}.values())
-
-
-def _params(node: Node) -> tuple[int, int | None]:
-    return node.params, node.active_params
-
-
-def _own_params(node: Node) -> tuple[int, int | None]:
-    return own_params(node), node.own_active_params
-
-
 def _row(
-    node: Node,
-    depth: int,
-    parent: Node | None,
-    root: Node,
-    work: Phases,
-    params: tuple[int, int | None],
-    activation_bytes: int,
-    times_taken: Times,
+    node: Node, depth: int, parent: Node | None, figures: Mapping[str, Value], whole: Mapping[str, Value]
 ) -> TableRow:
-    latency, backward_latency = times_taken
     return TableRow(
         path=node.path,
         name=node.name,
@@ -239,19 +191,18 @@ def _row(
         depth=depth,
         times=times(node),
         calls=node.calls,
-        params=params[0],
-        active_params=params[1],
-        macs=work.macs,
-        flops=work.flops,
-        flops_share=work.flops / root.flops if root.flops else 0.0,
-        backward_flops=work.backward.flops + work.recompute.flops,
-        activation_bytes=activation_bytes,
-        latency=latency,
-        latency_share=None if latency is None or not root.latency else latency / root.latency,
-        backward_latency=backward_latency,
+        figures=figures,
+        shares={key: _share(figures[key], of) for key, of in whole.items()},
         output_shapes=node.output_shapes,
         mark=mark(node),
         hidden=node.hidden if isinstance(node, Group) else 0,
         unknown=sum(row.calls for row in node.ops if row.status == "unknown"),
         first=parent is None or times(parent) != times(node),
     )
+
+
+def _share(value: Value, whole: Value) -> float | None:
+    """A part of a whole that may be nothing, or not known."""
+    if value is None or whole is None:
+        return None
+    return value / whole if whole else 0.0

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from ..analysis.figures import shown
 from ..analysis.growth import Growth, module_growth
 from ..errors import FlopsightError, InputError
 from ..files.whole_files import write_text
@@ -44,21 +45,7 @@ class Point:
         """The values and the figures of this point, as plain numbers."""
         if self.profile is None:
             return {**self.values, "error": self.error}
-        p = self.profile
-        moved = p.forward + p.backward + p.recompute + p.optimizer
-        return {
-            **self.values,
-            "params": p.params,
-            "active_params": p.active_params if p.active_params != p.params else None,
-            "macs": p.macs,
-            "flops": p.flops,
-            "backward_flops": p.backward.flops if p.trained else None,
-            "bytes": moved.bytes,
-            "activation_bytes": p.activation_bytes if p.trained else None,
-            "peak_bytes": p.peak_bytes,
-            "latency": p.latency,
-            "tokens_per_second": p.tokens_per_second,
-        }
+        return {**self.values, **{figure.key: figure.telling(self.profile) for figure in shown("sweep")}}
 
 
 @dataclass(frozen=True, repr=False)

@@ -6,7 +6,7 @@ profiles a model.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -54,7 +54,8 @@ def shares(profile: Profile, name: str) -> str:
     from .. import units
     from ..analysis.figures import figure
 
-    read = SHARED.get(name)
+    known = figure(name)
+    read = known.of_node
     total = read(profile.root) if read is not None else 0
     if read is None or not total:
         return ""
@@ -62,7 +63,7 @@ def shares(profile: Profile, name: str) -> str:
     shown = [(value, node) for value, node in parts[:HOW_MANY] if value]
     width = max((len(node.path) for _, node in shown), default=0)
     lines = [
-        f"\n    {node.path:<{width}}  {units.percent(value / total):>6}  {figure(name).text(value)}  {node.kind}"
+        f"\n    {node.path:<{width}}  {units.percent(value / total):>6}  {known.text(value)}  {node.kind}"
         for value, node in shown
     ]
     return "".join(lines)
@@ -74,23 +75,6 @@ def _parts(root: Node) -> tuple[Node, ...]:
     while len([child for child in children if child.kind]) == 1 and children[0].children:
         children = children[0].children
     return children
-
-
-SHARED: Mapping[str, Callable[[Node], float | None]] = {
-    "params": lambda node: node.params,
-    "active_params": lambda node: node.active_params,
-    "trainable_params": lambda node: node.trainable_params,
-    "macs": lambda node: node.macs,
-    "flops": lambda node: node.flops,
-    "backward_flops": lambda node: node.backward.flops,
-    "recompute_flops": lambda node: node.recompute.flops,
-    "optimizer_flops": lambda node: node.optimizer.flops,
-    "bytes": lambda node: node.forward.bytes,
-    "param_bytes": lambda node: node.param_bytes,
-    "activation_bytes": lambda node: node.activation_bytes,
-    "latency": lambda node: node.latency,
-}
-"""Figures that modules have a share in."""
 
 
 def pytest_configure(config: pytest.Config) -> None:

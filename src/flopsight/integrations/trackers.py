@@ -4,34 +4,24 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..analysis.figures import Figure, shown
 from ..errors import InputError
 from ..results.profile import Profile
 
 PREFIX = "flopsight/"
-PHASES = ("forward", "backward", "optimizer", "step", "iteration", "data_wait")
 
 
 def scalars(profile: Profile) -> dict[str, float]:
     """The figures by name, like `flopsight/mfu`; those that the profile does not have are left out."""
-    trained = profile.trained
-    found: dict[str, float | None] = {
-        "params": profile.params,
-        "active_params": profile.active_params if profile.active_params != profile.params else None,
-        "macs": profile.macs,
-        "flops": profile.flops,
-        "backward_flops": profile.backward.flops if trained else None,
-        "recompute_flops": profile.recompute.flops if trained else None,
-        "mfu": profile.mfu,
-        "hfu": profile.hfu,
-        "samples_per_second": profile.throughput,
-        "tokens_per_second": profile.tokens_per_second,
-        "activation_bytes": profile.activation_bytes if trained else None,
-        "peak_bytes": profile.peak_bytes,
-    }
-    for phase in PHASES:
-        stat = getattr(profile.timing, phase)
-        found[f"{phase}_seconds"] = stat.median if stat else None
-    return {PREFIX + name: value for name, value in found.items() if value is not None}
+    found = {PREFIX + _name(figure): figure.telling(profile) for figure in shown("log")}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _name(figure: Figure) -> str:
+    """What trackers call a figure: a time by its phase, `forward_seconds`."""
+    if figure.unit == "seconds":
+        return f"{figure.key.removesuffix('latency').strip('_') or 'forward'}_seconds"
+    return "samples_per_second" if figure.key == "throughput" else figure.key
 
 
 def log_profile(profile: Profile, tracker: Any, step: int | None = None) -> None:

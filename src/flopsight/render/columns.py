@@ -5,50 +5,59 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .. import units
+from ..analysis.figures import Figure, Value, shown
 from ..analysis.tables import TableRow
-from ..results.records import Shape
+from ..results.records import BACKWARD, Shape
 from .page import Column
+
+KEEP = {
+    "flops": 90, "params": 80, "active_params": 78, "latency": 70, "backward_pass_flops": 50, "activation_bytes": 45,
+    "backward_latency": 30, "macs": 10,
+}  # fmt: skip
+"""How long a narrow page keeps each column: those with the lowest number leave first."""
+SHARES = {"flops": ("%", 60), "latency": ("% ", 55)}
+"""Figures whose share of the whole is a column of its own: its title and how long it stays."""
+STYLES = {"flops": "cyan", "latency": "magenta", "backward_latency": "magenta"}
 
 
 def figures(rows: Sequence[TableRow], *, trained: bool) -> list[Column]:
     """One column a figure; figures that no row has are left out."""
-    found = [
-        Column("params", tuple(units.si(row.params) for row in rows), keep=80),
-        *_active(rows),
-        Column("MACs", tuple(_work(row, row.macs) for row in rows), keep=10),
-        Column("FLOPs", tuple(_work(row, row.flops) for row in rows), keep=90, style="cyan"),
-        Column("%", tuple(units.percent(row.flops_share) for row in rows), keep=60, style="dim"),
-    ]
-    if trained:
-        found.append(Column("backward", tuple(units.si(row.backward_flops) for row in rows), keep=50))
-    if any(row.activation_bytes for row in rows):
-        found.append(Column("saved", tuple(units.size(row.activation_bytes) for row in rows), keep=45))
-    if any(row.latency is not None for row in rows):
-        times = tuple("" if row.latency is None else units.seconds(row.latency) for row in rows)
-        shares = tuple("" if row.latency_share is None else units.percent(row.latency_share) for row in rows)
-        found += [Column("latency", times, keep=70, style="magenta"), Column("% ", shares, keep=55, style="dim")]
-    if trained and any(row.backward_latency is not None for row in rows):
-        times = tuple("" if row.backward_latency is None else units.seconds(row.backward_latency) for row in rows)
-        found.append(Column("bwd latency", times, keep=30, style="magenta"))
+    found = []
+    for figure in shown("rows"):
+        if not _has(figure, rows, trained=trained):
+            continue
+        key = figure.key
+        cells = tuple(_cell(figure, row[key], row) for row in rows)
+        found.append(Column(figure.short, cells, KEEP.get(key, 0), style=STYLES.get(key, "")))
+        if key in SHARES:
+            title, keep = SHARES[key]
+            shares = tuple("" if (share := row.shares[key]) is None else units.percent(share) for row in rows)
+            found.append(Column(title, shares, keep, style="dim"))
     if any(row.output_shapes for row in rows):
         found.append(Column("output", tuple(shapes(row.output_shapes) for row in rows), keep=5, right=False))
     return found
 
 
-def _active(rows: Sequence[TableRow]) -> list[Column]:
-    """What one token passes of the parameters, where that is not all of them."""
-    if all(row.active_params == row.params for row in rows):
-        return []
-    said = ("?" if row.active_params is None else units.si(row.active_params) for row in rows)
-    return [Column("active", tuple(said), keep=78)]
+def _has(figure: Figure, rows: Sequence[TableRow], *, trained: bool) -> bool:
+    """Whether a figure has a column: numbers of zero say something, no bytes and no times do not."""
+    if figure.phase == BACKWARD and not trained:
+        return False
+    values = [row[figure.key] for row in rows]
+    if figure.part_of:
+        return any(value != row[figure.part_of] for value, row in zip(values, rows, strict=True))
+    return figure.unit == "count" or any(value is not None if figure.is_time else value for value in values)
+
+
+def _cell(figure: Figure, value: Value, row: TableRow) -> str:
+    """The text of a value; work is not zero but unknown if nothing but unknown ops ran."""
+    if figure.key in ("macs", "flops") and row.unknown and not value:
+        return "?"
+    if value is None:
+        return "" if figure.is_time else "?"
+    return figure.text(value)
 
 
 def shapes(outputs: Sequence[Shape], most: int = 2) -> str:
     """The first shapes, and how many more there are."""
     said = ", ".join(units.shape(shape) for shape in outputs[:most])
     return said + (f" +{len(outputs) - most}" if len(outputs) > most else "")
-
-
-def _work(row: TableRow, value: int) -> str:
-    """A number of operations; where nothing but unknown ops ran it is not zero, it is not known."""
-    return "?" if row.unknown and not value else units.si(value)

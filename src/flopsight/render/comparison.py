@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from .. import units
 from ..analysis.compare import Change, Comparison, ModuleChange
-from ..analysis.figures import FIGURES
+from ..analysis.figures import BOOK
 from ..errors import InputError, did_you_mean
 from ..files.printable import one_line, printable
 from ..results.node import Node
@@ -78,9 +78,7 @@ def _shown(change: Change) -> bool:
 
 def _figures(comparison: Comparison) -> list[Column]:
     times = not comparison.why_no_times
-    changes = [
-        change for change in comparison.figures if _shown(change) and (times or not FIGURES[change.name].is_time)
-    ]
+    changes = [change for change in comparison.figures if _shown(change) and (times or not BOOK[change.name].is_time)]
     return [
         Column("figure", tuple(change.name for change in changes), right=False),
         Column("before", tuple(_texts(change)[0] for change in changes)),
@@ -92,7 +90,7 @@ def _figures(comparison: Comparison) -> list[Column]:
 def _cost(change: Change) -> float:
     """Above 0 where a figure changed for the worse, below where it changed for the better."""
     growth = change.growth if change.changed and change.growth is not None else 0.0
-    return -growth if FIGURES[change.name].more_is_better else growth
+    return -growth if BOOK[change.name].more_is_better else growth
 
 
 def _module_lines(comparison: Comparison) -> list[tuple[str, float]]:
@@ -161,7 +159,7 @@ def _texts(change: Change) -> tuple[str, str]:
 def _text(name: str, value: float | None) -> str:
     if value is None:
         return "-"
-    return FIGURES[name].text(value) if name in FIGURES else units.si(value)
+    return BOOK[name].text(value)
 
 
 def _growth(change: Change) -> str:

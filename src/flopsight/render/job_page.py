@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from .. import units
+from ..analysis.figures import BOOK, Figure, shown
 from ..files.store import dumps
 from ..results.job import Job
 from ..results.profile import Profile
@@ -14,24 +15,6 @@ from .formats import Format
 
 MOST_ROWS = 16
 """Ranks that are listed one by one; of more, the first ones and the slowest."""
-
-
-def _time(profile: Profile) -> str:
-    stat = profile.timing.whole
-    return units.seconds(stat.median) if stat else "-"
-
-
-COLUMNS: dict[str, Callable[[Profile], str]] = {
-    "rank": lambda profile: str(profile.world.rank),
-    "stage": lambda profile: str(profile.world.stage),
-    "params": lambda profile: units.si(profile.params),
-    "active": lambda profile: "?" if profile.active_params is None else units.si(profile.active_params),
-    "MACs": lambda profile: units.si(profile.macs),
-    "FLOPs of the step": lambda profile: units.si(profile.root.total.total.flops),
-    "sent": lambda profile: units.size(sum(row.wire_bytes for row in profile.comm)),
-    "peak": lambda profile: "-" if profile.peak_bytes is None else units.size(profile.peak_bytes),
-    "time": _time,
-}
 
 
 def text(job: Job, format: Format, options: Mapping[str, Any]) -> str:
@@ -67,18 +50,30 @@ def _active(whole: Whole) -> str:
 
 
 def _table(job: Job) -> list[str]:
-    unneeded = set() if len(job.stages) > 1 else {"stage"}
-    if all(profile.active_params == profile.params for profile in job.ranks.values()):
-        unneeded.add("active")
-    columns = [name for name in COLUMNS if name not in unneeded]
+    ranks = job.ranks.values()
+    figures = [
+        figure
+        for figure in shown("ranks")
+        if not figure.part_of or any(figure.telling(profile) is not None for profile in ranks)
+    ]
     numbers = sorted(job.ranks)
-    shown = numbers if len(numbers) <= MOST_ROWS else sorted({*numbers[: MOST_ROWS - 1], job.slowest or 0})
-    rows = [columns, *([COLUMNS[name](job.ranks[rank]) for name in columns] for rank in shown)]
-    widths = [max(len(row[i]) for row in rows) for i in range(len(columns))]
+    listed = numbers if len(numbers) <= MOST_ROWS else sorted({*numbers[: MOST_ROWS - 1], job.slowest or 0})
+    staged = len(job.stages) > 1
+    rows = [["rank", *(["stage"] if staged else []), *(figure.short for figure in figures)]]
+    for rank in listed:
+        profile = job.ranks[rank]
+        place = [str(rank), *([str(profile.world.stage)] if staged else [])]
+        rows.append([*place, *(_cell(figure, profile) for figure in figures)])
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
-    if len(numbers) > len(shown):
-        lines.append(f"... and {len(numbers) - len(shown)} more ranks")
+    if len(numbers) > len(listed):
+        lines.append(f"... and {len(numbers) - len(listed)} more ranks")
     return lines
+
+
+def _cell(figure: Figure, profile: Profile) -> str:
+    value = figure.read(profile)
+    return figure.text(value) if value is not None else "?" if figure.part_of else "-"
 
 
 def _even(job: Job) -> list[str]:
@@ -89,7 +84,7 @@ def _even(job: Job) -> list[str]:
             parts.append(f"{name} {share:.1%}")
     lines = [f"Largest rank above the mean: {', '.join(parts)}"] if parts else []
     if job.slowest is not None and len(job.ranks) > 1:
-        lines.insert(0, f"Slowest: rank {job.slowest}, {_time(job.ranks[job.slowest])}")
+        lines.insert(0, f"Slowest: rank {job.slowest}, {_cell(BOOK['time'], job.ranks[job.slowest])}")
     return lines
 
 

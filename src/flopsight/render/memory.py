@@ -2,30 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from .. import units
+from ..analysis.figures import Value, shown
 from ..analysis.folding import shortened
 from ..analysis.tables import tree_rows
-from ..results.node import Node
 from ..results.profile import Profile
+from ..results.records import BACKWARD
 from .page import Column, Grid, Heading, Lines, Page
 from .summary import caveat_lines, title
 from .tree import label, legend
 
-GRADIENTS = "gradients"
-FIGURES: dict[str, tuple[str, Callable[[Node], int | None]]] = {
-    "params": ("its parameters", lambda node: node.param_bytes),
-    GRADIENTS: ("gradients of those that are trained", lambda node: node.grad_bytes),
-    "optimizer": ("what the optimizer keeps for them", lambda node: node.optimizer_bytes),
-    "saved": (
-        "activations kept for backward, each for the module that saved it first",
-        lambda node: node.activation_bytes,
-    ),
-    "allocated": ("growth of memory during its forward", lambda node: node.allocated_bytes),
-    "at peak": ("made by its ops and alive at the peak", lambda node: node.peak_bytes),
-}
-"""What each column shows, and the figure of a module."""
+OF_PARAMETERS = ("param_bytes", "grad_bytes", "optimizer_bytes")
+"""What a module has as long as it lives stands before what a run makes."""
+OF_MODULES = {"peak_bytes": ("at peak", "made by its ops and alive at the peak")}
+"""The head and meaning of a figure that is another one of a module than of the whole."""
 
 
 def page(profile: Profile, *, depth: int | None = None, max_rows: int | None = 100, full: bool = False) -> Page:
@@ -34,21 +24,25 @@ def page(profile: Profile, *, depth: int | None = None, max_rows: int | None = 1
     nodes = list(root.walk())
     rows = tree_rows(root)
     names = Column("module", tuple("  " * row.depth + label(row) for row in rows), right=False, style="bold")
-    shown = {
-        name: tuple(map(figure, nodes)) for name, (_, figure) in FIGURES.items() if name != GRADIENTS or profile.trained
+    known = {
+        OF_MODULES.get(figure.key, (figure.short, figure.about)): tuple(map(figure.of_node, nodes))
+        for figure in sorted(shown("memory"), key=lambda figure: figure.key not in OF_PARAMETERS)
+        if figure.of_node and (figure.phase != BACKWARD or profile.trained)
     }
-    shown = {name: sizes for name, sizes in shown.items() if any(sizes)}
-    columns = [Column(name, tuple(map(_size, sizes)), keep=90 - i) for i, (name, sizes) in enumerate(shown.items())]
+    known = {said: sizes for said, sizes in known.items() if any(sizes)}
+    columns = [
+        Column(head, tuple(map(_size, known[head, about])), keep=90 - i) for i, (head, about) in enumerate(known)
+    ]
     return [
         Heading(title(profile)),
         Grid((names, *columns), depths=tuple(row.depth for row in rows)),
-        Lines((*legend(rows, "memory"), *(f"{name}: {FIGURES[name][0]}" for name in shown)), "dim"),
+        Lines((*legend(rows, "memory"), *(f"{head}: {about}" for head, about in known)), "dim"),
         Lines(_peak(profile)),
         Lines(caveat_lines(profile), "yellow"),
     ]
 
 
-def _size(value: int | None) -> str:
+def _size(value: Value) -> str:
     return "" if value is None else units.size(value)
 
 

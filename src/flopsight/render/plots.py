@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from io import BytesIO
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from .. import units
+from ..analysis.figures import BOOK
 from ..analysis.limits.roofline import ceilings_for
 from ..analysis.report.page_limits import roofline_points
 from ..errors import InputError
@@ -19,13 +20,8 @@ from .formats import PICTURE_SUFFIXES
 
 LEAST = 0.004
 """Share of the width below which a module is not drawn."""
-READ: dict[str, Callable[[Node], float]] = {
-    "time": lambda node: node.latency or 0.0,
-    "flops": lambda node: node.total.total.flops,
-    "params": lambda node: node.params,
-    "saved": lambda node: node.activation_bytes,
-}
-"""What the width of a bar can stand for."""
+WIDTHS = {"time": "latency", "flops": "step_flops", "params": "params", "saved": "activation_bytes"}
+"""What the width of a bar can stand for, and the figure that it is."""
 HUES = {
     "parameters": 214, "buffers": 192, "optimizer": 262, "inputs": 172, "gradients": 32, "buckets": 52, "gathered": 312,
     "activations": 142, "recomputed": 84, "temporaries": 352,
@@ -36,8 +32,8 @@ HUES = {
 def icicle(profile: Profile, path: str | Path, by: str | None = None) -> Path:
     """Write the icicle; `by` is time, flops, params or saved, as a rule time where the profile was timed."""
     chosen = by or ("time" if profile.root.latency else "flops")
-    if chosen not in READ:
-        raise InputError(f"An icicle cannot be drawn by {chosen!r}; it can be drawn by {', '.join(READ)}.")
+    if chosen not in WIDTHS:
+        raise InputError(f"An icicle cannot be drawn by {chosen!r}; it can be drawn by {', '.join(WIDTHS)}.")
     bars = list(_bars(profile.root, chosen))
     figure, axes = _figure(0.35 * (1 + max(level for *_, level in bars)) + 0.4)
     kinds = sorted({node.kind for node, *_ in bars})
@@ -127,7 +123,11 @@ def curve(profile: Profile, path: str | Path) -> Path:
 
 def _bars(root: Node, by: str) -> Iterator[tuple[Node, float, float, int]]:
     """Every module wide enough to be seen: where it begins, how wide it is, how deep it lies."""
-    size = READ[by]
+    read = BOOK[WIDTHS[by]].of_node or (lambda _node: None)
+
+    def size(node: Node) -> float:
+        return read(node) or 0.0
+
     stack = [(root, 0.0, 1.0, 0)]
     while stack:
         node, left, width, level = stack.pop()

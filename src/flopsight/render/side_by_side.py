@@ -2,30 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from .. import units
+from ..analysis.figures import shown
 from ..errors import InputError, did_you_mean
 from ..results.profile import Profile
 from . import latex, markdown
 from .page import Column, Grid
 from .plain import plain
 
-Read = Callable[[Profile], str | None]
-FIGURES: dict[str, Read] = {
-    "params": lambda p: units.si(p.params),
-    "active params": lambda p: None if p.active_params in (None, p.params) else units.si(p.active_params),
-    "MACs": lambda p: units.si(p.macs),
-    "FLOPs": lambda p: units.si(p.flops),
-    "backward FLOPs": lambda p: units.si(p.backward.flops) if p.trained else None,
-    "saved": lambda p: units.size(p.activation_bytes) if p.activation_bytes else None,
-    "peak memory": lambda p: units.size(p.peak_bytes) if p.peak_bytes else None,
-    "latency": lambda p: units.seconds(p.latency) if p.latency else None,
-    "step": lambda p: units.seconds(p.timing.step.median) if p.timing.step else None,
-    "samples/s": lambda p: units.si(p.throughput) if p.throughput else None,
-    "MFU": lambda p: f"{p.mfu:.1%}" if p.mfu else None,
-}
-"""Columns, each shown where any of the profiles knows it."""
 FORMATS = ("table", "markdown", "latex")
 
 
@@ -35,12 +20,15 @@ def render(profiles: Sequence[Profile], names: Sequence[str], format: str = "tab
         raise InputError(
             f"Several profiles cannot be drawn as {format}.{did_you_mean(format, FORMATS)} Formats: {', '.join(FORMATS)}."
         )
-    rows = [{name: read(profile) for name, read in FIGURES.items()} for profile in profiles]
-    known = [name for name in FIGURES if any(row[name] is not None for row in rows)]
+    values = {figure: [figure.telling(profile) for profile in profiles] for figure in shown("models")}
     columns = [
         Column("profile", tuple(names), right=False),
         Column("model", tuple(profile.root.kind for profile in profiles), right=False),
-        *(Column(name, tuple(row[name] or "-" for row in rows)) for name in known),
+        *(
+            Column(figure.label, tuple("-" if value is None else figure.text(value) for value in row))
+            for figure, row in values.items()
+            if (figure.unit == "count" and any(value is not None for value in row)) or any(row)
+        ),
     ]
     if format == "table":
         return plain([Grid(tuple(columns))])

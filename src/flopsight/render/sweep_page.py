@@ -10,6 +10,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from .. import units
+from ..analysis.figures import BOOK, shown
 from ..errors import InputError
 
 if TYPE_CHECKING:
@@ -17,19 +18,6 @@ if TYPE_CHECKING:
 
 Row = Mapping[str, Any]
 
-FIGURES: Mapping[str, tuple[str, Callable[[float], str]]] = {
-    "params": ("params", units.si),
-    "active_params": ("active", units.si),
-    "macs": ("MACs", units.si),
-    "flops": ("FLOPs", units.si),
-    "backward_flops": ("backward", units.si),
-    "bytes": ("bytes moved", units.size),
-    "activation_bytes": ("saved", units.size),
-    "peak_bytes": ("peak", units.size),
-    "latency": ("latency", units.seconds),
-    "tokens_per_second": ("tokens/s", units.si),
-}
-"""The columns after those of the axes: name, heading, how a value is written."""
 COLOURS = ("#1f6feb", "#d29922", "#2da44e", "#cf222e", "#8250df", "#0598bc", "#bf3989", "#57606a")
 WIDTH, HEIGHT, LEFT, TOP, BOTTOM, RIGHT = 760, 420, 70, 40, 50, 190
 
@@ -90,14 +78,14 @@ def svg_plot(rows: Sequence[Row], axes: Sequence[str], figure: str = "flops") ->
             lines.setdefault(rest, []).append((float(row[axis]), float(row[figure])))
     points = [point for line in lines.values() for point in line]
     if not points:
-        raise InputError(f"No point of this sweep has {FIGURES[figure][0]} to plot. Write .csv, .md or .txt.")
+        raise InputError(f"No point of this sweep has {BOOK[figure].short} to plot. Write .csv, .md or .txt.")
     across, up = (_scale([point[side] for point in points]) for side in (0, 1))
 
     def place(point: tuple[float, float]) -> tuple[float, float]:
         inner_width, inner_height = WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM
         return LEFT + across(point[0]) * inner_width, HEIGHT - BOTTOM - up(point[1]) * inner_height
 
-    drawn = [_text(LEFT, TOP - 16, f"{FIGURES[figure][0]} by {axis}", size=15)]
+    drawn = [_text(LEFT, TOP - 16, f"{BOOK[figure].short} by {axis}", size=15)]
     for value in sorted({point[0] for point in points}):
         x, _ = place((value, points[0][1]))
         drawn += [
@@ -119,16 +107,16 @@ def svg_plot(rows: Sequence[Row], axes: Sequence[str], figure: str = "flops") ->
 
 
 def _present(rows: Sequence[Row]) -> list[str]:
-    return [name for name in FIGURES if any(row.get(name) is not None for row in rows)]
+    return [figure.key for figure in shown("sweep") if any(row.get(figure.key) is not None for row in rows)]
 
 
 def _cells(rows: Sequence[Row], axes: Sequence[str]) -> list[list[str]]:
     figures = _present(rows)
-    head = [*axes, *(FIGURES[name][0] for name in figures)]
+    head = [*axes, *(BOOK[name].short for name in figures)]
     lines = []
     for row in rows:
         error = row.get("error")
-        written = [FIGURES[name][1](row[name]) if row.get(name) is not None else "-" for name in figures]
+        written = [BOOK[name].text(row[name]) if row.get(name) is not None else "-" for name in figures]
         lines.append([*(_axis_value(row[axis]) for axis in axes), *([error] if error else written)])
     return [head, *(line + [""] * (len(head) - len(line)) for line in lines)]
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from .. import units
+from ..analysis.figures import BOOK, Value
 from ..analysis.folding import fold
 from ..analysis.merging import known_sum
 from ..analysis.passes import to_depth
@@ -55,23 +56,19 @@ def _sum(rows: Sequence[TableRow]) -> TableRow:
         kind="",
         times=1,
         calls=sum(row.calls for row in rows),
-        params=sum(row.params for row in rows),
-        active_params=None
-        if any(row.active_params is None for row in rows)
-        else sum(row.active_params or 0 for row in rows),
-        macs=sum(row.macs for row in rows),
-        flops=sum(row.flops for row in rows),
-        flops_share=sum(row.flops_share for row in rows),
-        backward_flops=sum(row.backward_flops for row in rows),
-        activation_bytes=sum(row.activation_bytes for row in rows),
-        latency=known_sum(row.latency for row in rows),
-        latency_share=known_sum(row.latency_share for row in rows),
-        backward_latency=known_sum(row.backward_latency for row in rows),
+        figures={key: _total(key, rows) for key in rows[0].figures},
+        shares={key: known_sum(row.shares[key] for row in rows) for key in rows[0].shares},
         output_shapes=(),
         mark="",
         hidden=0,
         unknown=sum(row.unknown for row in rows),
     )
+
+
+def _total(key: str, rows: Sequence[TableRow]) -> Value:
+    """The sum of a figure: times that are known, but of numbers all must be."""
+    values = [row[key] for row in rows]
+    return None if None in values and not BOOK[key].is_time else known_sum(values)
 
 
 def _modules(rows: Sequence[TableRow], *, trained: bool) -> Grid:

@@ -14,6 +14,9 @@ from .columns import figures
 from .page import Column, Grid, Heading, Lines, Page
 from .summary import caveat_lines, coverage_lines, times_of, title, total_lines
 
+WORTH_A_ROW = ("flops", "backward_pass_flops", "activation_bytes")
+"""Figures of which one is enough to draw what ran outside the modules."""
+
 
 def page(
     profile: Profile, *, depth: int | None = None, max_rows: int | None = 100, full: bool = False, on: str | None = None
@@ -76,4 +79,4 @@ def legend(rows: Sequence[TableRow], format: str = "tree") -> tuple[str, ...]:
 
 def _is_empty(row: TableRow) -> bool:
     """Whether nothing worth a row ran outside the modules."""
-    return row.path == OUTSIDE and not (row.flops or row.backward_flops or row.activation_bytes or row.unknown)
+    return row.path == OUTSIDE and not (row.unknown or any(map(row.__getitem__, WORTH_A_ROW)))

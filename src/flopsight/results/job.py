@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
@@ -22,22 +22,8 @@ SHOWN = 5
 """Names in a list before it is cut short."""
 
 
-def _step_seconds(profile: Profile) -> float | None:
-    stat = profile.timing.whole
-    return stat.median if stat else None
-
-
-FIGURES: dict[str, Callable[[Profile], float | None]] = {
-    "flops": lambda profile: profile.flops,
-    "macs": lambda profile: profile.macs,
-    "step_flops": lambda profile: profile.root.total.total.flops,
-    "params": lambda profile: profile.params,
-    "time": _step_seconds,
-    "memory": lambda profile: profile.peak_bytes,
-    "activations": lambda profile: profile.activation_bytes,
-    "comm": lambda profile: sum(row.wire_bytes for row in profile.comm),
-}
-"""What ranks are compared by: one number a rank, None where a rank does not know it."""
+OTHER_NAMES = {"memory": "peak_bytes", "activations": "activation_bytes", "comm": "comm_bytes"}
+"""Short names of figures that `values` and `imbalance` take too."""
 
 
 @dataclass(frozen=True)
@@ -89,12 +75,16 @@ class Job:
         return max(times, key=lambda rank: times[rank]) if times else None
 
     def values(self, figure: str) -> dict[int, float]:
-        """A figure of every rank that knows it."""
-        if figure not in FIGURES:
+        """A figure of the book of every rank that knows it: `flops`, `step_flops`, `time`, `memory`, `comm`, `mfu`."""
+        from ..analysis.figures import BOOK
+
+        known = {key: one for key, one in BOOK.items() if one.of_profile is not None}
+        known |= {name: known[key] for name, key in OTHER_NAMES.items()}
+        if figure not in known:
             raise InputError(
-                f"Ranks have no figure {figure!r}.{did_you_mean(figure, FIGURES)} Figures: {', '.join(FIGURES)}."
+                f"Ranks have no figure {figure!r}.{did_you_mean(figure, known)} Figures: {', '.join(known)}."
             )
-        found = {rank: FIGURES[figure](profile) for rank, profile in sorted(self.ranks.items())}
+        found = {rank: known[figure].read(profile) for rank, profile in sorted(self.ranks.items())}
         return {rank: value for rank, value in found.items() if value is not None}
 
     def imbalance(self, figure: str = "flops") -> float | None:

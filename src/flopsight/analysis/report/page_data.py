@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ... import units
@@ -11,11 +10,11 @@ from ...results import caveats as doubts
 from ...results.memory_curve import MemoryCurve
 from ...results.node import Node
 from ...results.profile import Profile
-from ...results.records import BACKWARD, FORWARD, OPTIMIZER, OUTSIDE, RECOMPUTE, Shape
+from ...results.records import OUTSIDE, Shape
+from ..figures import Figure, shown
 from ..folding import alike
-from ..tables import mark, op_totals, own_latencies, own_params
+from ..tables import mark, op_totals
 
-Value = float | int | None
 MOST_OP_ROWS = 40_000
 """Operator rows by module up to which the page holds them; a larger profile shows operators of the whole only."""
 ON_TIMES = (
@@ -28,62 +27,10 @@ ON_COUNTS = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Metric:
-    """A figure that every module has: how it is called, and how it is read from a node."""
-
-    id: str
-    label: str
-    unit: str
-    """How the page writes it: count, bytes, seconds, rate, intensity or share."""
-    about: str
-    total: Callable[[Node], Value]
-    own: Callable[[Node], Value] | None = None
-    adds: bool = True
-    """Whether children add up to their parent, so that areas can show it."""
-    shown: bool = True
-    """Whether the table has it as a column from the beginning."""
-    phase: str = ""
-    """The phase that it belongs to; empty where it is about the module or the whole step."""
-
-
-METRICS = (
-    Metric("latency", "time", "seconds", "Forward time, submodules included", lambda n: n.latency,
-           lambda n: own_latencies(n)[0], phase=FORWARD),
-    Metric("backward_latency", "backward time", "seconds", "Time of the module's backward",
-           lambda n: n.backward_latency, lambda n: own_latencies(n)[1], phase=BACKWARD),
-    Metric("flops", "FLOPs", "count", "Forward floating-point operations", lambda n: n.flops, lambda n: n.own.flops, phase=FORWARD),
-    Metric("backward_flops", "backward FLOPs", "count", "Floating-point operations of backward as autograd ran it",
-           lambda n: n.backward.flops, lambda n: n.own.backward.flops, phase=BACKWARD),
-    Metric("recompute_flops", "recompute FLOPs", "count", "Forward work that checkpointing did again",
-           lambda n: n.recompute.flops, lambda n: n.own.recompute.flops, phase=RECOMPUTE),
-    Metric("optimizer_flops", "optimizer FLOPs", "count", "Work of the optimizer on the module's parameters",
-           lambda n: n.optimizer.flops, lambda n: n.own.optimizer.flops, shown=False, phase=OPTIMIZER),
-    Metric("macs", "MACs", "count", "Forward multiply-accumulates of matrix work", lambda n: n.macs,
-           lambda n: n.own.macs, shown=False, phase=FORWARD),
-    Metric("params", "params", "count", "Elements of distinct parameter tensors", lambda n: n.params,
-           own_params),
-    Metric("active_params", "active params", "count", "Those of the parameters that one token passes: k of n experts",
-           lambda n: n.active_params, lambda n: n.own_active_params),
-    Metric("bytes", "bytes moved", "bytes", "Bytes that the forward's operators read and write, unfused",
-           lambda n: n.forward.bytes, lambda n: n.own.bytes, shown=False, phase=FORWARD),
-    Metric("activation_bytes", "saved", "bytes", "Bytes saved for backward, each storage once",
-           lambda n: n.activation_bytes, lambda n: n.own_activation_bytes, phase=FORWARD),
-    Metric("peak_bytes", "at the peak", "bytes", "Bytes alive at the step's peak that the module's operators made",
-           lambda n: n.peak_bytes, lambda n: n.own_peak_bytes, shown=False),
-    Metric("param_bytes", "param bytes", "bytes", "Bytes of the parameters", lambda n: n.param_bytes, shown=False),
-    Metric("grad_bytes", "gradient bytes", "bytes", "Bytes of the gradients", lambda n: n.grad_bytes, shown=False, phase=BACKWARD),
-    Metric("optimizer_bytes", "optimizer bytes", "bytes", "Bytes that the optimizer keeps", lambda n: n.optimizer_bytes,
-           shown=False, phase=OPTIMIZER),
-    Metric("comm_bytes", "communication", "bytes", "Bytes that the module's collectives send on a ring",
-           lambda n: sum(row.wire_bytes for one in n.walk() for row in one.comm),
-           lambda n: sum(row.wire_bytes for row in n.comm)),
-    Metric("idle", "idle", "seconds", "Time between the module's kernels on the device", lambda n: n.idle, adds=False,
-           shown=False, phase=FORWARD),
-    Metric("rate", "FLOP/s", "rate", "Forward FLOPs over the module's time", lambda n: n.flops_per_second, adds=False,
-           shown=False, phase=FORWARD),
-)  # fmt: skip
-"""What the page can show of a module, in the order of its columns."""
+PAGE_LABELS = {"latency": "time", "backward_latency": "backward time", "peak_bytes": "at the peak"}
+"""What the page calls a figure of a module, if that is not its label."""
+FIRST = ("latency", "backward_latency", "flops", "backward_flops", "recompute_flops")
+"""The columns that stand first; the others follow in the order of the book."""
 
 
 class Words:
@@ -103,11 +50,11 @@ class Words:
 
 
 def report(
-    profile: Profile, extra: Iterable[Metric] = (), bound: Sequence[str] = (), *, folded: bool = True
+    profile: Profile, extra: Iterable[Figure] = (), bound: Sequence[str] = (), *, folded: bool = True
 ) -> dict[str, Any]:
     """Everything that the page draws of one profile.
 
-    `extra` metrics follow our own, `bound` says what binds each module, `folded` runs of blocks are one row.
+    `extra` figures follow those of the book, `bound` says what binds each module, `folded` runs of blocks are one row.
     """
     nodes = list(profile.walk())
     return {
@@ -119,14 +66,14 @@ def report(
     }
 
 
-def _metrics(profile: Profile) -> list[Metric]:
-    """Our own metrics; what one token passes of the parameters only where that is not all of them."""
-    mixed = profile.active_params != profile.params
-    return [metric for metric in METRICS if mixed or metric.id != "active_params"]
+def _metrics(profile: Profile) -> list[Figure]:
+    """The book's figures of a module; those that are all of another are left out."""
+    figures = [figure for figure in shown("page") if not figure.part_of or figure.telling(profile) is not None]
+    return sorted(figures, key=lambda figure: FIRST.index(figure.key) if figure.key in FIRST else len(FIRST))
 
 
 def modules(
-    nodes: Sequence[Node], metrics: Iterable[Metric], bound: Sequence[str] = (), *, folded: bool = True
+    nodes: Sequence[Node], metrics: Iterable[Figure], bound: Sequence[str] = (), *, folded: bool = True
 ) -> dict[str, Any]:
     """The module tree as columns."""
     words = Words()
@@ -154,21 +101,23 @@ def modules(
     }
 
 
-def _column(metric: Metric, nodes: Sequence[Node]) -> dict[str, Any] | None:
-    """A metric with its values; None where no module has one."""
-    total = [metric.total(node) for node in nodes]
+def _column(figure: Figure, nodes: Sequence[Node]) -> dict[str, Any] | None:
+    """A figure with its values; None if no module has one."""
+    total = [figure.of_node(node) for node in nodes] if figure.of_node else []
     if not any(total):
         return None
-    about = {"id": metric.id, "label": metric.label, "unit": metric.unit, "about": metric.about}
     column: dict[str, Any] = {
-        **about,
-        "adds": metric.adds,
-        "shown": metric.shown,
-        "phase": metric.phase,
+        "id": figure.key,
+        "label": PAGE_LABELS.get(figure.key, figure.label),
+        "unit": figure.unit,
+        "about": figure.about[:1].upper() + figure.about[1:],
+        "adds": figure.adds,
+        "shown": "open" in figure.views.split(),
+        "phase": figure.phase,
         "total": total,
     }
-    if metric.own is not None:
-        column["own"] = [metric.own(node) for node in nodes]
+    if figure.of_own is not None:
+        column["own"] = [figure.of_own(node) for node in nodes]
     return column
 
 

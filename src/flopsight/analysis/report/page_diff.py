@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 from ... import units
 from ...results.node import Node
 from ..compare import Change, Comparison
-from ..figures import FIGURES
-from ..tables import own_params
-from .page_data import Metric, Value, grid, report
+from ..figures import BOOK, Figure, Value
+from .page_data import grid, report
 
-TILES = {
-    "params": "Parameters", "flops": "Forward FLOPs", "backward_flops": "Backward FLOPs", "activation_bytes": "Saved",
-    "peak_bytes": "Peak memory", "step_latency": "Step", "latency": "Forward",
-}  # fmt: skip
-"""Figures at the top of the page, and what they are called there."""
+TILES = ("params", "flops", "backward_flops", "activation_bytes", "peak_bytes", "step_latency", "latency")
+"""Figures at the top of the page."""
+WEIGHED = ("step_flops", "params", "activation_bytes")
+"""Figures by which a change of a module is weighed."""
 
 
 def diff_report(comparison: Comparison) -> dict[str, Any]:
@@ -43,14 +42,14 @@ def _figures(comparison: Comparison) -> dict[str, Any]:
         change
         for change in comparison.figures
         if change.before is not None or change.after is not None
-        if not (comparison.why_no_times and FIGURES[change.name].is_time)
+        if not (comparison.why_no_times and BOOK[change.name].is_time)
     ]
     columns = [("figure", "text"), ("before", "number"), ("after", "number"), ("change", "growth")]
     return grid("Figures of the whole", columns, [_figure(change) for change in shown])
 
 
 def _figure(change: Change) -> list[Any]:
-    known = FIGURES[change.name]
+    known = BOOK[change.name]
     texts = ["" if value is None else known.text(value) for value in (change.before, change.after)]
     return [change.name.replace("_", " "), *texts, _relative(change)]
 
@@ -66,26 +65,17 @@ def _relative(change: Change) -> float | None:
 def diff_tiles(comparison: Comparison) -> list[dict[str, str]]:
     """The changed figures that a reader asks for first, each with both values."""
     found = []
-    for name, label in TILES.items():
-        change = comparison[name]
-        growth = _relative(change)
-        if (
-            growth is None
-            or change.before is None
-            or change.after is None
-            or (FIGURES[name].is_time and comparison.why_no_times)
-        ):
+    for name in TILES:
+        change, known = comparison[name], BOOK[name]
+        growth, before, after = _relative(change), change.before, change.after
+        if growth is None or before is None or after is None or (known.is_time and comparison.why_no_times):
             continue
-        values = (
-            f"{FIGURES[name].text(change.before)} to {FIGURES[name].text(change.after)}"
-            if growth
-            else FIGURES[name].text(change.after)
-        )
-        worse = -growth if FIGURES[name].more_is_better else growth
-        tone = "grew" if worse > 0 else "fell" if worse < 0 else ""
-        found.append(
-            {"label": label, "value": f"{growth:+.1%}" if growth else "=", "note": values, "touches": "", "tone": tone}
-        )
+        values = f"{known.text(before)} to {known.text(after)}" if growth else known.text(after)
+        worse = -growth if known.more_is_better else growth
+        found.append({
+            "label": known.full[:1].upper() + known.full[1:], "value": f"{growth:+.1%}" if growth else "=", "note": values,
+            "touches": "", "tone": "grew" if worse > 0 else "fell" if worse < 0 else "",
+        })  # fmt: skip
     return found
 
 
@@ -113,32 +103,30 @@ def _ranked(comparison: Comparison) -> list[list[Any]]:
 
 def _modules(comparison: Comparison) -> Iterator[list[Any]]:
     for node in comparison.added:
-        yield [node.path, node.kind, "new", node.total.total.flops, node.params, node.activation_bytes]
+        yield [node.path, node.kind, "new", *(_value(key, node) for key in WEIGHED)]
     for node in comparison.removed:
-        yield [node.path, node.kind, "removed", -node.total.total.flops, -node.params, -node.activation_bytes]
+        yield [node.path, node.kind, "removed", *(-_value(key, node) for key in WEIGHED)]
     old, new = comparison.before.nodes, comparison.after.nodes
     for module in comparison.modules:
         one, other = old[comparison.counterparts[module.path]], new[module.path]
-        yield [
-            module.path,
-            module.kind,
-            "; ".join(module.notes) or "changed",
-            other.own.total.flops - one.own.total.flops,
-            own_params(other) - own_params(one),
-            other.own_activation_bytes - one.own_activation_bytes,
-        ]
+        more = (_value(key, other, own=True) - _value(key, one, own=True) for key in WEIGHED)
+        yield [module.path, module.kind, "; ".join(module.notes) or "changed", *more]
 
 
-def _growth(comparison: Comparison) -> tuple[Metric, ...]:
+def _value(key: str, node: Node, *, own: bool = False) -> float:
+    read = BOOK[key].of_own if own else BOOK[key].of_node
+    return (read(node) if read else None) or 0
+
+
+def _growth(comparison: Comparison) -> Iterator[Figure]:
     """What each module's subtree has more than before; a new module has all of it more."""
     old, was = comparison.before.nodes, comparison.counterparts
 
-    def more(read: Callable[[Node], int]) -> Callable[[Node], Value]:
-        return lambda node: read(node) - (read(old[was[node.path]]) if node.path in was else 0)
+    def more(key: str, node: Node) -> Value:
+        return _value(key, node) - (_value(key, old[was[node.path]]) if node.path in was else 0)
 
-    return (
-        Metric("more_flops", "change in FLOPs", "count", "FLOPs of all phases, after minus before",
-               more(lambda node: node.total.total.flops), adds=False),
-        Metric("more_params", "change in params", "count", "Parameters, after minus before",
-               more(lambda node: node.params), adds=False),
-    )  # fmt: skip
+    for key, name, what in (("step_flops", "FLOPs", "FLOPs of all phases"), ("params", "params", "parameters")):
+        about, read = f"{what}, after minus before", partial(more, key)
+        yield Figure(
+            f"more_{name.lower()}", f"change in {name}", "count", about, None, read, adds=False, views="page open"
+        )

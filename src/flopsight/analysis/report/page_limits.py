@@ -9,6 +9,7 @@ from ...results.ceilings import Ceilings, peak_key, unit_name
 from ...results.node import Node
 from ...results.profile import Profile
 from ...results.records import FORWARD
+from ..figures import Figure, own_seconds
 from ..findings import findings
 from ..limits.roofline import (
     ABOVE,
@@ -22,8 +23,6 @@ from ..limits.roofline import (
     waits_for_host,
 )
 from ..limits.utilization import lasting, step_seconds, unit_of
-from ..tables import own_latencies
-from .page_data import Metric
 
 
 def limits(profile: Profile, nodes: Sequence[Node], device: str | None = None) -> dict[str, Any]:
@@ -42,11 +41,11 @@ def limits(profile: Profile, nodes: Sequence[Node], device: str | None = None) -
     }
 
 
-def limit_metric(nodes: Sequence[Node], roofs: Sequence[Roof]) -> Metric:
+def limit_figure(nodes: Sequence[Node], roofs: Sequence[Roof]) -> Figure:
     """The least time of a subtree, all phases that ran."""
     by_node = {id(node): roof.limit for node, roof in zip(nodes, roofs, strict=True)}
-    return Metric("limit", "limit", "seconds", "The least time that the device needs for all phases that ran, unfused",
-                  lambda node: by_node[id(node)])  # fmt: skip
+    about = "the least time that the device needs for all phases that ran, unfused"
+    return Figure("limit", "limit", "seconds", about, of_node=lambda node: by_node[id(node)], views="page open")
 
 
 BOUND_WORDS = {"depends on fusion": "compute- or memory-bound, which depends on fusion"}
@@ -103,7 +102,7 @@ def roofline_points(
         own = node.own.forward
         if not (own.macs and own.bytes):
             continue
-        seconds = own_latencies(node)[0] if timed else None
+        seconds = own_seconds(node) if timed else None
         least = min(own.bytes, max(1, node.compulsory_bytes)) if not node.children else own.bytes
         used = _units(node, ceilings, profile.environment.dtype)
         ran |= dict.fromkeys(used)

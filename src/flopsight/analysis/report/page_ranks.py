@@ -5,33 +5,33 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ...results.job import FIGURES, Job
+from ...results.job import Job
 from ...results.node import Node
+from ..figures import BOOK, Figure
 from .page_data import grid
 
-COLUMNS = (
-    ("time", "time of a step", "seconds"), ("flops", "forward FLOPs", "count"), ("step_flops", "FLOPs of a step", "count"),
-    ("params", "params", "count"), ("memory", "peak memory", "bytes"), ("activations", "saved", "bytes"),
-    ("comm", "sent", "bytes"),
-)  # fmt: skip
-"""Figures of a job as the page shows them: its name, title and unit."""
+COLUMNS = ("time", "flops", "step_flops", "params", "peak_bytes", "activation_bytes", "comm_bytes")
+"""Figures of the book, in the order in which the page shows them."""
 
 
 def ranks(job: Job) -> dict[str, Any]:
     """One row a rank, with those figures that any rank knows."""
-    values = {name: job.values(name) for name, _, _ in COLUMNS if name in FIGURES}
-    shown = [(name, title, unit) for name, title, unit in COLUMNS if any(values.get(name, {}).values())]
+    values = {BOOK[key]: found for key in COLUMNS if any((found := job.values(key)).values())}
     staged = len(job.stages) > 1
     rows = [
         [
             f"rank {rank}",
             *([job.ranks[rank].world.stage] if staged else []),
-            *(values[name].get(rank) for name, _, _ in shown),
+            *(found.get(rank) for found in values.values()),
         ]
         for rank in sorted(job.ranks)
     ]
-    columns = [("rank", "text"), *([("stage", "text")] if staged else []), *((title, unit) for _, title, unit in shown)]
-    return grid("Ranks side by side", columns, rows, about=_balance(job, shown))
+    columns = [
+        ("rank", "text"),
+        *([("stage", "text")] if staged else []),
+        *((figure.full, figure.unit) for figure in values),
+    ]
+    return grid("Ranks side by side", columns, rows, about=_balance(job, list(values)))
 
 
 def collectives(nodes: Sequence[Node]) -> dict[str, Any] | None:
@@ -52,9 +52,9 @@ def collectives(nodes: Sequence[Node]) -> dict[str, Any] | None:
     return grid("Collectives", columns, rows, [number for number, _, _ in found])
 
 
-def _balance(job: Job, shown: Sequence[tuple[str, str, str]]) -> str:
+def _balance(job: Job, shown: Sequence[Figure]) -> str:
     """What the largest rank has above the mean, in words, and who is missing."""
-    parts = [f"{title} {share:.1%}" for name, title, _ in shown if (share := job.imbalance(name))]
+    parts = [f"{figure.full} {share:.1%}" for figure in shown if (share := job.imbalance(figure.key))]
     said = f"The largest rank is above the mean by: {', '.join(parts)}." if parts else "The ranks are alike."
     slowest = f" Rank {job.slowest} has the longest step." if job.slowest is not None else ""
     missing = f" Missing: {', '.join(map(str, job.missing))}." if job.missing else ""

@@ -20,7 +20,7 @@ from ...analysis.passes import to_depth
 from ...analysis.report.page_data import report
 from ...analysis.report.page_diff import diff_report, diff_tiles, diff_verdict
 from ...analysis.report.page_head import job_verdict, tiles, verdict
-from ...analysis.report.page_limits import limit_metric, limit_sentence, limits
+from ...analysis.report.page_limits import limit_figure, limit_sentence, limits
 from ...analysis.report.page_ranks import collectives, ranks
 from ...analysis.summary_facts import facts
 from ...files.whole_files import write_text
@@ -57,7 +57,7 @@ def render(profiled: Profile | Job, *, depth: int | None = None, full: bool = Fa
     name, nodes = title(profile, on), list(shown.walk())
     found = limits(shown, nodes, on)
     roofs = found.get("roofs")
-    extra = [limit_metric(nodes, roofs)] if roofs else []
+    extra = [limit_figure(nodes, roofs)] if roofs else []
     about_ranks = job_verdict(job) if job is not None else ""
     said = ", ".join(part for part in (verdict(profile, on), limit_sentence(shown, found, on), about_ranks) if part)
     data = {

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from html import escape
 
 from ... import units
 from ...analysis.tables import OpTotal, TableRow, op_totals, tree_rows
 from ...results.node import Node
 from ...results.profile import Profile
+from ..columns import SHARES as COLUMNS
 from ..columns import figures
 from ..page import Column
 from ..summary import caveats, coverage_lines, title, totals
@@ -16,11 +16,8 @@ from ..tree import label
 
 OPEN_DEPTH = 3
 """Modules above this depth are open when the page loads."""
-SHARES: dict[str, Callable[[TableRow], float | None]] = {
-    "%": lambda row: row.flops_share,
-    "% ": lambda row: row.latency_share,
-}
-"""Columns that are drawn as bars, and how long the bars are."""
+SHARES = {title: key for key, (title, _) in COLUMNS.items()}
+"""Columns that are drawn as bars, and the figure whose share each is."""
 
 STYLE = """
 :root { color-scheme: light dark; --ink: #1c2430; --soft: #66707f; --line: #e3e7ee; --bar: #4f7cff33; --page: #fff; --card: #f6f8fb; --warn: #b45309; }
@@ -104,7 +101,7 @@ def _row(row: TableRow, cells: str) -> str:
 
 
 def _cell(row: TableRow, column: Column, text: str) -> str:
-    share = SHARES[column.title](row) if column.title in SHARES else None
+    share = row.shares[SHARES[column.title]] if column.title in SHARES else None
     if share is None:
         return f"<span{_left(column)}>{escape(text)}</span>"
     return f'<span class="share" style="--share:{share:.1%}">{escape(text)}</span>'
