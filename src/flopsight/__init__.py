@@ -18,6 +18,7 @@ if TYPE_CHECKING:  # what type checkers see; tests hold it to the table
     from .errors import FlopsightError as FlopsightError
     from .files.store import load as load
     from .formulas.registry import formula as formula
+    from .loop.monitor.monitoring import monitor as monitor
     from .loop.window import step_profiler as step_profiler
     from .results.costs import Cost as Cost
     from .results.job import Job as Job
@@ -50,6 +51,7 @@ _HOMES = {
     "TIDSProfiler": "compat.tids",
     "AProfiler": "compat.aprofiler",
     "step_profiler": "loop.window",
+    "monitor": "loop.monitor.monitoring",
 }
 """Where each public name lives. No submodule bears a public name, so `flopsight.profile` is always the function."""
 

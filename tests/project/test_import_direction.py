@@ -138,7 +138,7 @@ def _is_door(name, function):
         return function in {"limit", "bound", NOTEBOOK}
     if name == "results.job" and function == "values":
         return True  # the book says how a figure is read
-    return name in ("results.profile", "results.job") and function in DOORS
+    return name in ("results.profile", "results.job", "results.run") and function in DOORS
 
 
 def test_every_import_points_down():

@@ -14,13 +14,13 @@ import torch
 from ..capture.model.sites import Sites
 from ..distributed.topology import rank_and_size
 from ..errors import InputError
+from ..loop.step_boundaries import Boundary, OptimizerCycle
+from ..loop.updates import Updates
 from ..loop.window import StepWindow
 from ..results.caveats import MovedWindow, Note
 from ..results.profile import Profile
 from .model_finder import ModelFinder
 from .search import FORWARD, OPTIMIZER, Search
-from .step_boundaries import Boundary, OptimizerCycle
-from .updates import Updates
 
 SEVERAL = "several optimizers step in turn, and where that step ended was known only after it"
 FORWARDS_ONLY = Note("A step is a forward here: a backward that follows it is no part of the step.")

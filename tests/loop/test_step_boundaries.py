@@ -2,7 +2,7 @@
 
 import pytest
 
-from flopsight.script.step_boundaries import Boundary, OptimizerCycle
+from flopsight.loop.step_boundaries import Boundary, OptimizerCycle
 
 
 class Optimizer:

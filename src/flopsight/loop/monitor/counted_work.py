@@ -1,0 +1,132 @@
+"""The work of a model's calls, counted once for each kind of call and remembered."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, replace
+
+import torch
+from torch import nn
+
+from ...analysis.limits.utilization import hardware_work, model_work
+from ...capture.model.model_run import ModelRun
+from ...capture.twin.meta_copy import NoTwinError
+from ...distributed.shards import inside
+from ...engine.counting import count_on_twin, own_work
+from ...hardware.detect import detect
+from ...results.profile import Profile
+from ..quiet import quiet
+
+MOST_SHAPES = 64
+"""Kinds of calls that are counted. The work of further ones is interpolated in their tokens."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """Matrix work: FLOPs of the model, and seconds of it at the device's peak, without and with what is repeated."""
+
+    flops: float = 0.0
+    at_peak: float | None = 0.0
+    all_at_peak: float | None = 0.0
+    estimated: bool = False
+
+    def __add__(self, other: Work) -> Work:
+        """Both."""
+        return Work(
+            self.flops + other.flops,
+            None if self.at_peak is None or other.at_peak is None else self.at_peak + other.at_peak,
+            None if self.all_at_peak is None or other.all_at_peak is None else self.all_at_peak + other.all_at_peak,
+            self.estimated or other.estimated,
+        )
+
+    def scaled(self, share: float) -> Work:
+        """So many times this work, as an estimate."""
+        return Work(
+            self.flops * share,
+            None if self.at_peak is None else self.at_peak * share,
+            None if self.all_at_peak is None else self.all_at_peak * share,
+            estimated=True,
+        )
+
+
+NOTHING = Work()
+
+
+@dataclass
+class CountedWork:
+    """Every kind of work that was counted, by its key."""
+
+    peaks: Mapping[str, float]
+    known: dict[Hashable, Work]
+    sizes: dict[Hashable, list[tuple[int, Work]]]
+    """By everything but the shapes: sizes and work of what was counted, to interpolate between."""
+    first: Profile | None = None
+    """The first count, by module."""
+
+    @staticmethod
+    def on(device: torch.device) -> CountedWork:
+        """Nothing counted yet, on a device."""
+        peaks = detect(device).peak_flops() if device.type != "meta" else {}
+        return CountedWork(peaks, {}, {})
+
+    @property
+    def full(self) -> bool:
+        """True if no further kind of call is counted."""
+        return len(self.known) >= MOST_SHAPES
+
+    def remember(self, key: Hashable, family: Hashable, size: int, profile: Profile) -> Work:
+        """Note the work of a kind of call, from its profile."""
+        work = self.work_of(profile)
+        self.known[key] = work
+        self.sizes.setdefault(family, []).append((size, work))
+        if self.first is None:
+            self.first = profile
+        return work
+
+    def work_of(self, profile: Profile) -> Work:
+        """The matrix work of a counted run."""
+        here = replace(profile, peak_flops=dict(self.peaks))
+        once, all_of_it = model_work(here), hardware_work(here)
+        return Work(sum(once.values()), self._at_peak(once), self._at_peak(all_of_it))
+
+    def _at_peak(self, work: Mapping[str, float]) -> float | None:
+        if any(not self.peaks.get(dtype) for dtype in work):
+            return None
+        return sum(flops / self.peaks[dtype] for dtype, flops in work.items())
+
+    def estimate(self, family: Hashable, size: int) -> Work | None:
+        """The work at a size between or beyond those that were counted; None if none of the family was."""
+        points = sorted(self.sizes.get(family, ()), key=lambda point: point[0])
+        if not points or not size:
+            return None
+        below = [point for point in points if point[0] <= size]
+        above = [point for point in points if point[0] > size]
+        if not below or not above:
+            near, work = below[-1] if below else above[0]
+            return work.scaled(size / near) if near else None
+        (low, less), (high, more) = below[-1], above[0]
+        share = (size - low) / (high - low)
+        return less.scaled(1 - share) + more.scaled(share)
+
+
+def count_call(model: nn.Module, args: tuple[object, ...], kwargs: Mapping[str, object], *, train: bool) -> Profile:
+    """Count a call of a model, and its backward, on a meta twin; raises NoTwinError if there can be none.
+
+    The loss is the default one: what a loop makes of the output is mostly pointwise, and `backward_path` notices if not.
+    """
+    plain = inside(model)
+    run = ModelRun(plain, tuple(args), dict(kwargs), train=train)
+    try:
+        with own_work(), quiet():
+            return count_on_twin(run).recording.profile
+    except NoTwinError:
+        raise
+    except Exception as problem:
+        raise NoTwinError(f"{type(problem).__name__}: {problem}") from problem
+
+
+def may_train(model: nn.Module, args: object, kwargs: object) -> bool:
+    """Whether a call can have a backward: gradients are on, and a parameter or an input needs one."""
+    if not torch.is_grad_enabled():
+        return False
+    return any(tensor.requires_grad for tensor in (*model.parameters(), *ModelRun(model, (args, kwargs)).tensors))

@@ -1,0 +1,91 @@
+"""Figures go to each sink on a thread of its own: a sink that fails, hangs or is slow never touches the training."""
+
+from __future__ import annotations
+
+import queue
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from time import monotonic
+from typing import Any
+
+from ...files.printable import one_line
+from ...results.run import Interval
+
+MOST_WAITING = 1000
+"""Intervals that wait for a slow sink; later ones are dropped until it has caught up."""
+STUCK = 2.0
+"""Seconds without progress after which the end of a run waits for a sink no longer."""
+LONGEST = 30.0
+"""Seconds that the end of a run waits for a sink that makes progress."""
+Deliver = Callable[[Interval, dict[str, float]], None]
+
+
+class Delivery:
+    """One sink, its thread and its queue; its first error is said once, and it goes on."""
+
+    def __init__(self, name: str, deliver: Deliver, close: Callable[[], None] | None = None) -> None:
+        self.name = name
+        self.dropped = 0
+        self._deliver = deliver
+        self._close = close
+        self._waiting: queue.Queue[Any] = queue.Queue(MOST_WAITING)
+        self._thread: threading.Thread | None = None
+        self._failed = False
+        self._done = 0
+
+    def put(self, interval: Interval, figures: dict[str, float]) -> None:
+        """Hand over, without waiting."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name=f"flopsight to {self.name}", daemon=True)
+            self._thread.start()
+        try:
+            self._waiting.put_nowait((interval, figures))
+        except queue.Full:
+            self.dropped += 1
+
+    def finish(self) -> None:
+        """Wait until everything is delivered, as long as the sink gets on with it."""
+        if self._thread is None:
+            self._end()
+            return
+        with suppress(queue.Full):
+            self._waiting.put_nowait(None)
+        begin = moved = monotonic()
+        seen = self._done
+        while self._thread.is_alive() and monotonic() - moved < STUCK and monotonic() - begin < LONGEST:
+            self._thread.join(0.05)
+            if self._done != seen:
+                seen, moved = self._done, monotonic()
+        if self._thread.is_alive():
+            say(f"{self.name} did not take the last figures in time, so they are lost.")
+        elif self.dropped:
+            say(f"{self.name} was too slow: {self.dropped} intervals were not handed to it.")
+
+    def _run(self) -> None:
+        while (item := self._waiting.get()) is not None:
+            try:
+                self._deliver(*item)
+            except BaseException as problem:  # whatever a tracker raises stays here
+                self._report(problem)
+            self._done += 1
+        self._end()
+
+    def _end(self) -> None:
+        try:
+            if self._close is not None:
+                self._close()
+        except BaseException as problem:
+            self._report(problem)
+
+    def _report(self, problem: BaseException) -> None:
+        if not self._failed:
+            self._failed = True
+            say(f"{self.name} failed: {type(problem).__name__}: {problem}. Training goes on.")
+
+
+def say(sentence: str) -> None:
+    """Print one line to stderr."""
+    with suppress(OSError, ValueError, AttributeError):
+        print(f"flopsight: {one_line(sentence)}", file=sys.stderr, flush=True)

@@ -1,0 +1,173 @@
+"""Notices what a training loop does: outermost calls of its models, backwards, and updates of the optimizers."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
+from typing import Any, Protocol
+from weakref import ref
+
+import torch
+from torch import nn
+
+from ...capture.hooks import internals
+from ...capture.hooks.patches import Call, calls_of, compiling, module_calls, unpatched, wrapped
+from ...capture.model.model_run import ModelRun
+from ...capture.model.wrappers import compiled_from
+from ..updates import Updates
+
+Admits = Callable[[nn.Module], bool]
+
+
+class Listener(Protocol):
+    """What is called while the loop runs; an exception of its own must not leave it."""
+
+    def call_begins(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], call: Call) -> Call:
+        """A model is called; gives what is to be called in its place, mostly `call` itself."""
+
+    def call_ends(self, output: Any) -> None:
+        """The call of the model has returned."""
+
+    def backward_begins(self, tensors: Any) -> None:
+        """A backward begins, outside every other one."""
+
+    def backward_ends(self) -> None:
+        """The backward has returned, or raised."""
+
+    def updated(self, optimizer: torch.optim.Optimizer, unlike: str) -> None:
+        """An optimizer has stepped, or a gradient scaler has left its step out."""
+
+
+class LoopWatch:
+    """Wraps as little as possible: the classes of the modules that the loop calls, `backward`, and optimizer hooks.
+
+    Which modules these are is found in the first step, by a wrapper around all module calls. A model that torch has
+    compiled is called without any wrapper of ours inside.
+    """
+
+    def __init__(self, models: Sequence[nn.Module] | None, listener: Listener, admits: Admits) -> None:
+        """`models` are those to watch, with all their submodules; None watches every module that `admits` lets in."""
+        self._models = models
+        self._admits = admits
+        self._listener = listener
+        self._updates = Updates(listener.updated)
+        self._stack = ExitStack()
+        self._calls = ExitStack()
+        """What wraps module calls: a search first, then the classes that it found."""
+        self._ours = {id(module) for model in models or () for module in model.modules()}
+        self._roots: dict[int, ref[nn.Module]] = {}
+        self._thread = 0
+        self._inside = self._searching = self._in_backward = False
+
+    def start(self) -> None:
+        """Attach to torch."""
+        self._thread = threading.get_ident()
+        self._updates.watch()
+        self._stack.enter_context(wrapped(torch.autograd, "backward", self._around_backward))
+        self._stack.enter_context(wrapped(torch.autograd, "grad", self._around_backward))
+        self._stack.enter_context(wrapped(torch, "compile", self._around_compile))
+        self._search()
+
+    def stop(self) -> None:
+        """Remove everything that was attached."""
+        self._calls.close()
+        self._stack.close()
+        self._updates.end()
+
+    @property
+    def found(self) -> bool:
+        """True when a model has been called."""
+        return bool(self._roots)
+
+    def step_is_over(self) -> None:
+        """After the first step that called a model, wrap only the classes that were called."""
+        if self._searching and self._roots:
+            self._calls.close()
+            self._wrap_classes()
+
+    def _search(self) -> None:
+        self._searching = True
+        self._calls.enter_context(module_calls(self._find, bare=True))
+
+    def _wrap_classes(self) -> None:
+        self._searching = False
+        kinds = {type(module) for found in self._roots.values() if (module := found()) is not None}
+        for kind in kinds:
+            self._calls.enter_context(calls_of(kind, self._watch))
+
+    def _find(self, plain: Call) -> Call:
+        def finding(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
+            if compiling() or self._inside or threading.get_ident() != self._thread or not self._is_ours(module):
+                return plain(module, *args, **kwargs)
+            if internals.graph_task() != -1:  # a checkpoint runs it again
+                return plain(module, *args, **kwargs)
+            self._roots[id(module)] = ref(module)
+            with unpatched() if ModelRun(module).compiled else nullcontext():
+                return self._call(plain, module, args, kwargs)
+
+        return finding
+
+    def _is_ours(self, module: nn.Module) -> bool:
+        inner = compiled_from(module)
+        if self._models is None:
+            return self._admits(inner)
+        return id(inner) in self._ours and next(inner.parameters(), None) is not None
+
+    def _watch(self, plain: Call) -> Call:
+        roots = self._roots
+
+        def watched(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
+            if compiling() or self._inside or id(module) not in roots or threading.get_ident() != self._thread:
+                return plain(module, *args, **kwargs)
+            if roots[id(module)]() is not module or internals.graph_task() != -1:
+                return plain(module, *args, **kwargs)
+            return self._call(plain, module, args, kwargs)
+
+        return watched
+
+    def _call(self, plain: Call, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        self._inside = True
+        output = None
+        try:
+            call = self._listener.call_begins(module, args, kwargs, plain)
+            output = call(module, *args, **kwargs)
+            return output
+        finally:
+            self._inside = False
+            self._listener.call_ends(output)
+
+    def _around_backward(self, plain: Call) -> Call:
+        def backward(*args: Any, **kwargs: Any) -> Any:
+            if self._in_backward or self._inside or threading.get_ident() != self._thread:
+                return plain(*args, **kwargs)
+            self._in_backward = True
+            self._listener.backward_begins(args[0] if args else kwargs.get("tensors", kwargs.get("outputs")))
+            try:
+                return plain(*args, **kwargs)
+            finally:
+                self._in_backward = False
+                self._listener.backward_ends()
+
+        return backward
+
+    def _around_compile(self, compile_: Call) -> Call:
+        """torch.compile keeps the `__call__` that it finds, so ours are taken off meanwhile."""
+
+        def compiling_now(*args: Any, **kwargs: Any) -> Any:
+            with self._unwrapped():
+                return compile_(*args, **kwargs)
+
+        return compiling_now
+
+    @contextmanager
+    def _unwrapped(self) -> Iterator[None]:
+        if self._inside:  # the wrapper is in use: the model compiles a part of itself while it runs
+            with unpatched():
+                yield
+            return
+        self._calls.close()
+        try:
+            yield
+        finally:
+            self._search() if self._searching else self._wrap_classes()

@@ -1,0 +1,71 @@
+"""One step of a loop, while it runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .counted_work import NOTHING, Work
+from .step_clock import Moment
+
+
+class Step:
+    """What is noted of a step; times of its parts are the host's."""
+
+    __slots__ = (
+        "backward", "began", "calls", "counting_spans", "ended", "first_call", "forward", "host_began", "last_activity",
+        "masks", "pending", "samples", "skipped", "slowed", "tokens", "update", "validation_spans", "validations", "work",
+    )  # fmt: skip
+
+    def __init__(self, began: Moment, host_began: float) -> None:
+        self.began = began
+        self.ended: Moment = None
+        self.host_began = self.last_activity = host_began
+        self.first_call: float | None = None
+        self.calls = 0
+        self.pending = 0
+        """Calls with gradients that no backward has followed yet."""
+        self.forward = self.backward = 0.0
+        self.work: Work | None = NOTHING
+        """None once the work of a call is not known."""
+        self.tokens: int | None = 0
+        self.samples: int | None = 0
+        self.masks: list[Any] = []
+        """Numbers of tokens that the device is still to tell."""
+        self.skipped = False
+        self.slowed = False
+        """True if the step was counted while it ran, which slows it."""
+        self.validations = 0
+        self.validation_spans: list[tuple[Moment, Moment]] = []
+        self.counting_spans: list[tuple[Moment, Moment]] = []
+        """On a device: pauses in which we counted; a host's clock stands still meanwhile."""
+
+    def call_began(self, now: float) -> None:
+        """Note a call of the model that belongs to the step."""
+        self.calls += 1
+        if self.first_call is None:
+            self.first_call = now
+
+    def add(self, work: Work | None) -> None:
+        """Add the work of a call."""
+        self.work = None if self.work is None or work is None else self.work + work
+
+    def size(self, tokens: int | None, samples: int | None) -> None:
+        """Add the size of a call's batch."""
+        self.tokens = None if self.tokens is None or tokens is None else self.tokens + tokens
+        self.samples = None if self.samples is None or samples is None else self.samples + samples
+
+    def extend(self, later: Step) -> None:
+        """Let what came after be a part of this step."""
+        self.ended = later.ended
+        self.calls += later.calls
+        self.forward += later.forward
+        self.backward += later.backward
+        self.add(later.work)
+        if later.calls:
+            self.size(later.tokens, later.samples)
+        self.masks += later.masks
+        self.skipped |= later.skipped
+        self.slowed |= later.slowed
+        self.validations += later.validations
+        self.validation_spans += later.validation_spans
+        self.counting_spans += later.counting_spans

@@ -1,0 +1,202 @@
+"""The step under way, and the one before it until it is certain where that ended."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+
+from ...capture.hooks.patches import Call
+from ...errors import FlopsightError
+from ..step_boundaries import Boundary, OptimizerCycle
+from ..updates import SKIPPED
+from .call_work import CallWork
+from .step import Step
+from .step_clock import Moment, StepClock
+
+MOST_HELD = 16
+"""Optimizer steps at the beginning of a loop that wait for its first `step()`."""
+
+
+class StepBook:
+    """Turns what a loop does into steps, and hands each over when it is over.
+
+    Steps end with `step()` if the loop calls it, else with the optimizer. A step that an optimizer ended is held until
+    the next one ends: a second optimizer of the same loop may turn out to belong to it. The first few are held longer:
+    if the loop then calls `step()`, they were parts of its first step.
+    """
+
+    def __init__(
+        self,
+        work: CallWork,
+        clock: StepClock,
+        optimizer: torch.optim.Optimizer | None,
+        on_step: Callable[[Step], None],
+        on_end: Callable[[], None],
+        on_failure: Callable[[Exception], None],
+    ) -> None:
+        """`on_end` is called when a step ends, `on_step` with the step when it is certain that it ended there."""
+        self.work = work
+        self.clock = clock
+        self.by_hand = False
+        """True once the loop has called `step()`."""
+        self._optimizer = optimizer
+        self._on_step, self._on_end, self._on_failure = on_step, on_end, on_failure
+        self._cycle = OptimizerCycle()
+        self._step = Step(clock.moment(), clock.now())
+        self._held: list[Step] = []
+        """Steps that ended with an optimizer, and whose end may still move."""
+        self._most_held = MOST_HELD
+        self._validating: tuple[Moment, Moment] | None = None
+        self._call_began: float | None = None
+        self._passive = self._usually_passive = False
+        """Whether a call without gradients in train mode began this step, and the one before."""
+        self._backward_began = 0.0
+
+    # -- calls of the model
+
+    def call_begins(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], call: Call) -> Call:
+        """Look up the work of a call, or count it."""
+        try:
+            return self._call_begins(module, args, kwargs, call)
+        except Exception as problem:
+            self._on_failure(problem)
+            return call
+
+    def _call_begins(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], call: Call) -> Call:
+        step = self._step
+        if self._validates(step, module):
+            begin = self._validating[0] if self._validating else self._idle_since(step)
+            self._validating = (begin, begin)
+            step.validations += 1
+            return call
+        self._end_validation(step)
+        now = self.clock.now()
+        step.call_began(now)
+        self._call_began = now
+        if torch.is_grad_enabled():
+            step.pending += 1
+        return self.work.begin(step, module, args, kwargs, call)
+
+    def call_ends(self, output: Any) -> None:
+        """Note when the call returned."""
+        try:
+            step = self._step
+            if self._call_began is None:
+                if self._validating:
+                    self._validating = (self._validating[0], self.clock.moment())
+                return
+            step.forward += self.clock.now() - self._call_began
+            self._call_began = None
+            self.work.end(step, output)
+            step.last_activity = self.clock.now()
+        except Exception as problem:
+            self._on_failure(problem)
+
+    def _validates(self, step: Step, module: nn.Module) -> bool:
+        """Whether a call is a validation: without gradients, between steps, of a model that the loop trains."""
+        if torch.is_grad_enabled() or step.pending or not self.work.is_trained(module):
+            return False
+        if not module.training:
+            return True
+        self._passive = True
+        return not self._usually_passive
+
+    def _idle_since(self, step: Step) -> Moment:
+        """When the loop last trained: where the step began, or where its last part ended."""
+        if not step.calls:
+            return step.began
+        return self.clock.moment() if self.clock.queues else step.last_activity
+
+    def _end_validation(self, step: Step) -> None:
+        if self._validating is not None:
+            step.validation_spans.append(self._validating)
+            self._validating = None
+
+    # -- backward
+
+    def backward_begins(self, tensors: Any) -> None:
+        """Note when a backward began."""
+        try:
+            self._end_validation(self._step)
+            self._backward_began = self.clock.now()
+            self.work.backward_begins(self._step, tensors)
+        except Exception as problem:
+            self._on_failure(problem)
+
+    def backward_ends(self) -> None:
+        """Note when it ended; the calls before it have their gradients."""
+        try:
+            step = self._step
+            step.backward += self.clock.now() - self._backward_began
+            step.pending = 0
+            self.work.backward_ends(step)
+            step.last_activity = self.clock.now()
+        except Exception as problem:
+            self._on_failure(problem)
+
+    # -- where steps end
+
+    def updated(self, optimizer: torch.optim.Optimizer, unlike: str) -> None:
+        """An optimizer has stepped: end the step, unless the loop ends its steps itself."""
+        try:
+            if self._optimizer is not None and optimizer is not self._optimizer:
+                return
+            self._step.last_activity = self.clock.now()
+            self._step.skipped |= unlike == SKIPPED
+            if not self.by_hand and self.work.is_for(optimizer):
+                self._close(self._cycle.stepped(optimizer))
+        except Exception as problem:
+            self._on_failure(problem)
+
+    def _close(self, boundary: Boundary) -> None:
+        if boundary is Boundary.WITHIN:
+            return
+        ended = self._end_step()
+        if boundary is Boundary.MOVED and self._held:
+            self._held[-1].extend(ended)
+            return
+        if len(self._held) >= self._most_held:
+            self._most_held = 1  # a loop that has not called step() by now does not
+            self._hand_over()
+        self._held.append(ended)
+
+    def step(self) -> None:
+        """The loop says that a step is over."""
+        ended = self._end_step()
+        if not self.by_hand and self._held:  # the optimizer's steps up to here are the first of the loop's own
+            first, *others = self._held
+            for later in (*others, ended):
+                first.extend(later)
+            self._held = [first]
+        else:
+            self._held.append(ended)
+        self.by_hand = True
+        self._hand_over()
+
+    def _end_step(self) -> Step:
+        step, now = self._step, self.clock.moment()
+        self._end_validation(step)
+        self.work.step_ends(step)
+        step.ended = now
+        self._usually_passive, self._passive = self._passive, False
+        self._step = Step(now, self.clock.now())
+        self._on_end()
+        return step
+
+    def _hand_over(self) -> None:
+        held, self._held = self._held, []
+        for step in held:
+            self._on_step(step)
+
+    def finish(self) -> None:
+        """Hand over what is left; a step that has not ended is not a step."""
+        self._hand_over()
+
+
+def sentence(problem: Exception) -> str:
+    """A problem of ours in one line."""
+    kind = "" if isinstance(problem, FlopsightError) else f"{type(problem).__name__}: "
+    return f"{kind}{problem}".splitlines()[0]

@@ -1,0 +1,234 @@
+"""A monitored training run: sums over intervals of steps, and the steps that were far slower than the others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+from .profile import Environment, Profile
+from .world import World
+
+PREFIX = "flopsight/"
+MODEL_FLOPS = PREFIX + "model_flops"
+FIGURES = (
+    "mfu", "hfu", "model_flops", "tokens_per_second", "step_seconds", "peak_bytes", "joules", "samples_per_second",
+    "data_wait_seconds", "allocated_bytes",
+)  # fmt: skip
+"""What an interval is handed over as, in this order, each with the prefix; one that is not known is left out."""
+
+
+@dataclass(frozen=True)
+class Interval:
+    """Consecutive steps of a run, as sums: two neighbours join to one, and nothing is counted twice."""
+
+    first: int
+    """The number of its first step, from 0 on."""
+    steps: int = 1
+    timed: int = 0
+    """Steps whose time is known and not slowed by counting; sums of times, tokens and work over time are of these."""
+    seconds: float = 0.0
+    """Time of the timed steps."""
+    total_model_flops: float | None = None
+    """Model FLOPs of all steps; None if those of a step are not known."""
+    at_peak: float | None = None
+    """Seconds that the model FLOPs of the timed steps take at the device's peak; None without a peak."""
+    all_at_peak: float | None = None
+    """The same with everything that is computed again."""
+    tokens: int | None = None
+    """Tokens of the timed steps, without padding."""
+    samples: int | None = None
+    waited: float = 0.0
+    """Seconds from the end of a step to the next call of the model, of the timed steps."""
+    peak_bytes: int | None = None
+    allocated_bytes: int | None = None
+    energy: float | None = None
+    """Joules of the steps in `metered`."""
+    metered: int = 0
+    """Steps that `energy` is of: the counter moves slowly, so they may begin before this interval."""
+    skipped: int = 0
+    """Steps whose update a gradient scaler left out."""
+    estimated: int = 0
+    """Steps whose FLOPs were interpolated, because too many shapes had been counted already."""
+    validations: int = 0
+    """Calls of the model between steps, without gradients."""
+    validation_seconds: float = 0.0
+    """Time of those, which is in no step."""
+    ended: float = 0.0
+    """When it ended, in seconds since 1970."""
+
+    @property
+    def last(self) -> int:
+        """The number of its last step."""
+        return self.first + self.steps - 1
+
+    @property
+    def step_seconds(self) -> float | None:
+        """Mean time of a step."""
+        return self.seconds / self.timed if self.timed else None
+
+    @property
+    def model_flops(self) -> float | None:
+        """Model FLOPs of a step: forward and backward, no recompute, no optimizer; the mean."""
+        return None if self.total_model_flops is None else self.total_model_flops / self.steps
+
+    @property
+    def mfu(self) -> float | None:
+        """Model FLOPs over the time and the peak; None without a peak."""
+        return self.at_peak / self.seconds if self.at_peak and self.seconds else None
+
+    @property
+    def hfu(self) -> float | None:
+        """The same with everything that is computed again."""
+        return self.all_at_peak / self.seconds if self.all_at_peak and self.seconds else None
+
+    @property
+    def tokens_per_second(self) -> float | None:
+        """Tokens of this process a second, padding left out if a mask says what it is."""
+        return self.tokens / self.seconds if self.tokens and self.seconds else None
+
+    @property
+    def samples_per_second(self) -> float | None:
+        """Samples of this process a second."""
+        return self.samples / self.seconds if self.samples and self.seconds else None
+
+    @property
+    def data_wait_seconds(self) -> float | None:
+        """Mean time from the end of a step to the next call of the model."""
+        return self.waited / self.timed if self.timed else None
+
+    @property
+    def joules(self) -> float | None:
+        """Energy of a step, the mean; None while the counter has not moved far enough."""
+        return self.energy / self.metered if self.energy is not None and self.metered else None
+
+    def figures(self) -> dict[str, float]:
+        """The figures by name, like `flopsight/mfu`; those that are not known are left out."""
+        found = {PREFIX + name: getattr(self, name) for name in FIGURES}
+        found = {name: value for name, value in found.items() if value is not None}
+        return found | {PREFIX + "step": self.last, PREFIX + "steps": self.steps}
+
+    def joined(self, other: Interval) -> Interval:
+        """This interval and the one after it as one."""
+        return Interval(
+            first=self.first,
+            steps=self.steps + other.steps,
+            timed=self.timed + other.timed,
+            seconds=self.seconds + other.seconds,
+            total_model_flops=_both(self.total_model_flops, other.total_model_flops),
+            at_peak=self._timed_sum(other, "at_peak"),
+            all_at_peak=self._timed_sum(other, "all_at_peak"),
+            tokens=self._timed_sum(other, "tokens"),
+            samples=self._timed_sum(other, "samples"),
+            waited=self.waited + other.waited,
+            peak_bytes=_most(self.peak_bytes, other.peak_bytes),
+            allocated_bytes=other.allocated_bytes,
+            energy=_either(self.energy, other.energy),
+            metered=self.metered + other.metered,
+            skipped=self.skipped + other.skipped,
+            estimated=self.estimated + other.estimated,
+            validations=self.validations + other.validations,
+            validation_seconds=self.validation_seconds + other.validation_seconds,
+            ended=other.ended,
+        )
+
+    def _timed_sum(self, other: Interval, name: str) -> Any:
+        """A sum over timed steps: an interval without any has no part in it."""
+        values = [getattr(interval, name) for interval in (self, other) if interval.timed]
+        return None if not values or None in values else sum(values)
+
+
+@dataclass(frozen=True)
+class SlowStep:
+    """A step that took far longer than the median of those before it, and which of its parts grew."""
+
+    step: int
+    seconds: float
+    usual: float
+    """The median of the steps before it."""
+    why: str
+    """What grew, in words."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """A monitored run; `flopsight.load` reads one, also while it is still being written."""
+
+    model: str = ""
+    environment: Environment = field(default_factory=Environment)
+    world: World = field(default_factory=World)
+    intervals: tuple[Interval, ...] = ()
+    """Neighbours are joined if there are too many, so every step is in exactly one of them."""
+    slow: tuple[SlowStep, ...] = ()
+    median_seconds: float | None = None
+    """Median time of a step."""
+    quartiles: tuple[float, float] | None = None
+    """A quarter of the steps is faster than the first, a quarter slower than the second."""
+    shapes: int = 0
+    """How many different calls of the model were counted."""
+    notes: tuple[str, ...] = ()
+    """What is not known, or not as it should be."""
+    peak_flops: float | None = None
+    """FLOP/s at which the work of a step would run at its peak: model FLOPs over MFU and time."""
+    profile: Profile | None = None
+    """The first counted call of the model, by module."""
+
+    @property
+    def whole(self) -> Interval | None:
+        """All steps as one interval; None if there was none."""
+        return whole_of(self.intervals)
+
+    @property
+    def steps(self) -> int:
+        """How many steps there were."""
+        return sum(interval.steps for interval in self.intervals)
+
+    def render(self, format: str = "run") -> str:
+        """The run as text."""
+        from ..render.run_page import text
+
+        if format != "run":
+            from ..errors import InputError
+
+            raise InputError(f"A run is drawn as text (`run`) or as a page (`html`), not as {format!r}.")
+        return text(self)
+
+    def __str__(self) -> str:
+        return self.render()
+
+
+def whole_of(intervals: Sequence[Interval]) -> Interval | None:
+    """All intervals as one; None if there are none."""
+    if not intervals:
+        return None
+    whole = intervals[0]
+    for interval in intervals[1:]:
+        whole = whole.joined(interval)
+    return whole
+
+
+def thinned(intervals: Sequence[Interval], most: int) -> tuple[Interval, ...]:
+    """At most so many intervals: neighbours are joined, no step is lost."""
+    kept = list(intervals)
+    while len(kept) > most:
+        pairs = [kept[at : at + 2] for at in range(0, len(kept), 2)]
+        kept = [pair[0].joined(pair[1]) if len(pair) == 2 else pair[0] for pair in pairs]
+    return tuple(kept)
+
+
+def sums(interval: Interval) -> dict[str, Any]:
+    """The fields that a file has to hold: those that differ from a new interval's."""
+    usual = replace(Interval(0), first=-1)
+    return {f.name: value for f in fields(interval) if (value := getattr(interval, f.name)) != getattr(usual, f.name)}
+
+
+def _both(one: Any, other: Any) -> Any:
+    return None if one is None or other is None else one + other
+
+
+def _either(one: float | None, other: float | None) -> float | None:
+    return other if one is None else one if other is None else one + other
+
+
+def _most(one: int | None, other: int | None) -> int | None:
+    return other if one is None else one if other is None else max(one, other)
