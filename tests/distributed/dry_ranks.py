@@ -1,12 +1,20 @@
 """Real jobs of four ranks, built by torch's own calls, for meshes that are also tried without the job."""
 
+from collections import defaultdict
+from functools import partial
+
 import torch
 from torch import nn
+from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import (
+    apply_activation_checkpointing,
+    checkpoint_wrapper,
+)
 from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import fully_shard
+from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 from torch.nn import functional as F
 from torch.nn.parallel import DistributedDataParallel
+from torch.utils.checkpoint import CheckpointPolicy, create_selective_checkpoint_contexts
 
 import flopsight
 
@@ -18,7 +26,39 @@ MESHES = {
     "hsdp": {"dp": 2, "fsdp": 2},
     "dp": {"dp": 4},
     "hsdp_inference": {"dp": 2, "fsdp": 2},
+    "fsdp_full": {"fsdp": 4},
+    "tp_full": {"tp": 4},
+    "dp_full": {"dp": 4},
+    "fsdp_selective": {"fsdp": 4},
+    "fsdp_tp_selective": {"fsdp": 2, "tp": 2},
+    "fsdp_bf16": {"fsdp": 4},
+    "fsdp_bf16_full": {"fsdp": 4},
+    "dp_bf16": {"dp": 4},
+    "tp_bf16": {"tp": 4},
+    "fsdp_bf16_reduced": {"fsdp": 4},
+    "hsdp_kept": {"dp": 2, "fsdp": 2},
+    "fsdp_resharded": {"fsdp": 4},
+    "fsdp_pairs": {"fsdp": 4},
+    "fsdp_accumulated": {"fsdp": 4},
 }
+"""Meshes by the name of the job."""
+OPTIONS = {
+    "fsdp_full": {"checkpoint": "full"},
+    "tp_full": {"checkpoint": "full"},
+    "dp_full": {"checkpoint": "full"},
+    "fsdp_selective": {"checkpoint": "selective"},
+    "fsdp_tp_selective": {"checkpoint": "selective"},
+    "fsdp_bf16": {"precision": "bf16"},
+    "fsdp_bf16_full": {"precision": "bf16", "checkpoint": "full", "fsdp": {"reduce": "fp32"}},
+    "dp_bf16": {"precision": "bf16"},
+    "tp_bf16": {"precision": "bf16"},
+    "fsdp_bf16_reduced": {"precision": "bf16", "fsdp": {"reduce": "fp32"}},
+    "hsdp_kept": {"fsdp": {"reshard": False}},
+    "fsdp_resharded": {"fsdp": {"reshard": True}},
+    "fsdp_pairs": {"fsdp": {"wrap": 2}},
+    "fsdp_accumulated": {"accumulate": 2},
+}
+"""What else is asked of a dry run for a job."""
 
 
 class Layer(nn.Module):
@@ -69,12 +109,46 @@ def divided(name):
         plan = {path.removeprefix("layers.*."): styles[style]() for path, style in Language._tp_plan.items()}
         for layer in model.layers:
             parallelize_module(layer, mesh["tp"], plan)
+    if name.endswith("full"):
+        apply_activation_checkpointing(model, check_fn=lambda module: isinstance(module, Layer))
+    if name.endswith("selective"):
+        wrapper = partial(checkpoint_wrapper, context_fn=every_second_product)
+        apply_activation_checkpointing(model, wrapper, lambda module: isinstance(module, Layer))
     if "fsdp" in names:
         over = mesh["dp", "fsdp"] if "dp" in names else mesh["fsdp"]
-        for layer in model.layers:
-            fully_shard(layer, mesh=over)
-        return fully_shard(model, mesh=over)
+        how = {"mesh": over} | SHARDING.get(name, {})
+        layers = list(model.layers)
+        for unit in [layers[:2], layers[2]] if name == "fsdp_pairs" else layers:
+            fully_shard(unit, **how)
+        return fully_shard(model, **how)
+    if name.endswith("bf16"):
+        model.forward = torch.autocast("cpu", torch.bfloat16)(model.forward)
     return DistributedDataParallel(model, process_group=mesh["dp"].get_group()) if "dp" in names else model
+
+
+SHARDING = {
+    "fsdp_bf16": {"mp_policy": MixedPrecisionPolicy(param_dtype=torch.bfloat16)},
+    "fsdp_bf16_full": {"mp_policy": MixedPrecisionPolicy(torch.bfloat16, torch.float32)},
+    "fsdp_bf16_reduced": {"mp_policy": MixedPrecisionPolicy(torch.bfloat16, torch.float32)},
+    "hsdp_kept": {"reshard_after_forward": False},
+    "fsdp_resharded": {"reshard_after_forward": True},
+}
+
+
+def every_second_product():
+    """Keep attention and every second product, as torchtitan does."""
+    products = defaultdict(int)
+
+    def keep(context, op, *args, **kwargs):
+        if op in (torch.ops.aten.mm.default, torch.ops.aten.addmm.default):
+            products[context.is_recompute] += 1
+            return (
+                CheckpointPolicy.MUST_SAVE if products[context.is_recompute] % 2 else CheckpointPolicy.PREFER_RECOMPUTE
+            )
+        attends = op is torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default
+        return CheckpointPolicy.MUST_SAVE if attends else CheckpointPolicy.PREFER_RECOMPUTE
+
+    return create_selective_checkpoint_contexts(keep)
 
 
 def counted(name):
@@ -84,7 +158,21 @@ def counted(name):
         with torch.no_grad():
             return [flopsight.count(model, (tokens(),)) for _ in range(2)][-1]
     optimizer = torch.optim.AdamW(model.parameters())
+    if name == "fsdp_accumulated":
+        return two_micro_batches(model, optimizer)
     return [flopsight.count(model, (tokens(),), train=True, optimizer=optimizer) for _ in range(2)][-1]
+
+
+def two_micro_batches(model, optimizer):
+    """The third step of a loop that adds the gradients of two micro-batches up."""
+    for _ in range(3):
+        optimizer.zero_grad()
+        inputs = tokens()
+        with flopsight.recording(model) as recorded:
+            for _ in range(2):
+                model(inputs).sum().backward()
+            optimizer.step()
+    return recorded.profile
 
 
 CASES = {name: (lambda name=name: counted(name)) for name in MESHES}

@@ -24,6 +24,7 @@ ELSEWHERE = {
         "_op_dispatcher",
     },
     "distributed/gather.py": {"_get_default_store"},
+    "distributed/recomputing.py": {"torch.distributed.algorithms._checkpoint.checkpoint_wrapper.checkpoint_wrapper"},
     "distributed/shards.py": {"_param_infos"},
     "distributed/topology.py": {"_get_fsdp_state"},
     "hardware/sampling.py": {"_sleep"},

@@ -6,40 +6,63 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+import torch
 from torch import nn
 
 from ..errors import InputError
 from .blocks import repeated_blocks
 from .dryrun import Answering
+from .job_options import DEFAULTS, JobOptions
+from .recomputing import checkpoint_blocks
 
 if TYPE_CHECKING:
     from torch.distributed.device_mesh import DeviceMesh
 
 COLUMNS, ROWS = "colwise", "rowwise"
+DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
 PLAN = 'model._tp_plan = {"blocks.*.up": "colwise", "blocks.*.down": "rowwise"}'
 
 
-def cut(model: nn.Module, mesh: DeviceMesh, *, train: bool) -> nn.Module:
+def cut(model: nn.Module, mesh: DeviceMesh, options: JobOptions = DEFAULTS, *, train: bool) -> nn.Module:
     """The model as this rank of the mesh holds it after its first step; the model itself is changed.
 
-    Products inside the blocks are divided over `tp`; every block, then the rest, is sharded over `fsdp`, with replicas
-    over `dp`; without `fsdp`, DistributedDataParallel averages gradients over `dp`.
+    Products inside the blocks are divided over `tp`; blocks are checkpointed; every block, then the rest, is sharded over
+    `fsdp`, with replicas over `dp`; without `fsdp`, DistributedDataParallel averages gradients over `dp`.
     """
     names = mesh.mesh_dim_names or ()
     if "tp" in names:
         _divide_products(model, mesh["tp"])
+    if train:
+        checkpoint_blocks(model, options.checkpoint)
     if "fsdp" in names:
-        from torch.distributed.fsdp import fully_shard
-
-        over = mesh["dp", "fsdp"] if "dp" in names else mesh["fsdp"]
-        units = [*repeated_blocks(model).values(), model]
-        for unit in units:
-            fully_shard(unit, mesh=over)
+        _shard(model, mesh["dp", "fsdp"] if "dp" in names else mesh["fsdp"], options)
         _settle(model, train=train)
         return model
     if "dp" in names and mesh["dp"].size() > 1:
         return _replicated(model, mesh["dp"])
     return model
+
+
+def _shard(model: nn.Module, mesh: DeviceMesh, options: JobOptions) -> None:
+    """Shard so many blocks at a time as one unit, then what is left in the root."""
+    from torch.distributed.fsdp import CPUOffloadPolicy, MixedPrecisionPolicy, OffloadPolicy, fully_shard
+
+    precision = MixedPrecisionPolicy(
+        param_dtype=DTYPES[options.precision] if options.precision else None,
+        reduce_dtype=DTYPES[options.reduce] if options.reduce else None,
+    )
+    how: dict[str, Any] = {"mesh": mesh, "reshard_after_forward": options.reshard, "mp_policy": precision}
+    how["offload_policy"] = CPUOffloadPolicy() if options.offload else OffloadPolicy()
+    blocks = list(repeated_blocks(model).values())
+    for first in range(0, len(blocks), options.wrap):
+        unit = blocks[first : first + options.wrap]
+        fully_shard(unit if len(unit) > 1 else unit[0], **how)
+    fully_shard(model, **how)
+
+
+def without_wrappers(name: str) -> str:
+    """The name that a parameter had before `cut`."""
+    return name.removeprefix("module.").replace("_checkpoint_wrapped_module.", "")
 
 
 def _settle(model: Any, *, train: bool) -> None:

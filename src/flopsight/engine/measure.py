@@ -22,6 +22,7 @@ from ..capture.time.kineto import NoDeviceTrace
 from ..capture.time.latency import measure_latency, traced_host_ops
 from ..capture.time.module_marks import forget
 from ..capture.time.timeline import trace_timeline
+from ..distributed.job_options import job_options
 from ..distributed.topology import is_engine
 from ..errors import CheckFailed, InputError, whole_number
 from ..hardware.free_memory import free_memory
@@ -51,6 +52,10 @@ def count(
     on: str = "real",
     mesh: Mapping[str, int] | None = None,
     rank: int = 0,
+    checkpoint: str | None = None,
+    precision: str | None = None,
+    accumulate: int | None = None,
+    fsdp: Mapping[str, Any] | None = None,
     strict: bool = False,
 ) -> Profile:
     """Count one run of a model exactly, without timing it: parameters, MACs, FLOPs, bytes, module by module.
@@ -68,7 +73,11 @@ def count(
     and runs no kernel. `strict` raises CheckFailed if an op has no formula.
 
     `mesh` counts one `rank` of a job on many devices in this process, without data: {"fsdp": 128, "tp": 8}. Inputs are
-    those of one rank. The profile has `dry_run` set; `p.whole` is the model without the mesh.
+    those of one rank. The profile has `dry_run` set; `p.whole` is the model without the mesh. How the job trains:
+    `checkpoint` is "none", "full" (each block runs again in backward) or "selective" (attention and every second product
+    are kept); `precision="bf16"` keeps float32 weights and computes in bfloat16, without it everything has the model's
+    dtype; `accumulate` micro-batches come before the optimizer's step; `fsdp` has the switches of FSDP2:
+    {"reshard": False, "reduce": "fp32", "offload": True, "wrap": 2}.
 
     >>> import torch, flopsight
     >>> flopsight.count(torch.nn.Linear(8, 2), args=(torch.ones(4, 8),)).macs
@@ -77,9 +86,10 @@ def count(
     if on not in ("real", "copy", "meta"):
         raise InputError(f"on must be 'real', 'copy' or 'meta', not {on!r}.")
     meta = on == "meta" or mesh is not None
+    options = job_options(mesh, checkpoint, precision, accumulate, fsdp)
     with run_of(model, args, kwargs, input_shape, train=train, loss=loss, optimizer=optimizer, meta=meta) as run:
         if mesh is not None:
-            result = count_dry(run, mesh, rank)
+            result = count_dry(run, mesh, rank, options)
         else:
             _warn_of_copies(run, on)
             with run_on(run, on) as chosen:

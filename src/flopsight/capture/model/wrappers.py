@@ -7,11 +7,14 @@ from torch import nn
 
 PARALLEL = ("torch.nn.parallel", "torch.distributed", "deepspeed", "accelerate", "megatron", "fairscale")
 """Packages whose modules wrap a model for parallel training."""
+ALONE = "torch.distributed.algorithms._checkpoint"
+"""Whose wrappers compute a module again in backward, each rank by itself."""
 
 
 def is_parallel(module: nn.Module) -> bool:
     """Whether a module is such a wrapper; it may communicate when it is called."""
-    return type(module).__module__.startswith(PARALLEL)
+    home = type(module).__module__
+    return home.startswith(PARALLEL) and not home.startswith(ALONE)
 
 
 def compiled_from(module: nn.Module) -> nn.Module:

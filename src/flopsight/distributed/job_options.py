@@ -1,0 +1,106 @@
+"""How a job trains: what is recomputed, in which precision, and FSDP's own switches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from ..errors import InputError, did_you_mean, whole_number
+
+CHECKPOINTS = {
+    "none": "everything that backward needs is kept",
+    "full": "every block keeps its inputs alone and runs again in backward",
+    "selective": "every block keeps what attention and every second matrix product return, and computes the rest again",
+}
+"""What backward finds and what it computes again. `selective` is torchtitan's policy by ops."""
+PRECISIONS = ("bf16",)
+REDUCED = ("fp32", "bf16", "fp16")
+WORDS = {"yes": True, "true": True, "no": False, "false": False}
+EXAMPLE = "reshard=no,reduce=fp32,offload=yes,wrap=2"
+
+
+def _one_of(name: str, value: Any, allowed: Any) -> None:
+    if value not in allowed:
+        hint = did_you_mean(str(value), allowed)
+        raise InputError(f"{name} is {value!r}; it can be {', '.join(allowed)}.{hint}")
+
+
+@dataclass(frozen=True)
+class JobOptions:
+    """What changes the work, the memory or the traffic of a job beside its mesh; as they stand, torch's defaults."""
+
+    checkpoint: str = "none"
+    """One of `CHECKPOINTS`: torch's checkpoint wrapper around every repeated block, non-reentrant."""
+    precision: str | None = None
+    """`bf16`: weights, gradients and optimizer state in float32, products and gathered weights in bfloat16. None: the
+    dtype of the model for everything."""
+    accumulate: int = 1
+    """Micro-batches whose gradients are added up before the optimizer steps; inputs are those of one."""
+    reshard: bool | None = None
+    """Whether FSDP frees gathered weights after forward; None: of every block, not of the root."""
+    reduce: str | None = None
+    """The dtype in which FSDP reduces gradients; None: that in which they are computed."""
+    offload: bool = False
+    """Whether shards, their gradients and the optimizer's state live in the memory of the host."""
+    wrap: int = 1
+    """Blocks that FSDP gathers together."""
+
+    def __post_init__(self) -> None:
+        _one_of("checkpoint", self.checkpoint, CHECKPOINTS)
+        if self.precision is not None:
+            _one_of("precision", self.precision, PRECISIONS)
+        if self.reduce is not None:
+            _one_of("fsdp reduce", self.reduce, REDUCED)
+        for name in ("reshard", "offload"):
+            if getattr(self, name) not in (True, False, None):
+                raise InputError(f"fsdp {name} is True or False, not {getattr(self, name)!r}.")
+        whole_number("fsdp wrap", self.wrap, 1)
+        whole_number("accumulate", self.accumulate, 1)
+
+
+SWITCHES = ("reshard", "reduce", "offload", "wrap")
+"""Those that are FSDP's own."""
+DEFAULTS = JobOptions()
+
+
+def job_options(
+    mesh: Mapping[str, int] | None,
+    checkpoint: str | None = None,
+    precision: str | None = None,
+    accumulate: int | None = None,
+    fsdp: Mapping[str, Any] | None = None,
+) -> JobOptions:
+    """The options of a job as a user gives them, FSDP's switches as a dict; what is None is left as it stands."""
+    if fsdp is not None and not isinstance(fsdp, Mapping):
+        raise InputError(f'fsdp is a dict of switches, like {{"reshard": False, "wrap": 2}}, not {fsdp!r}.')
+    for name in fsdp or ():
+        if name not in SWITCHES:
+            hint = did_you_mean(str(name), SWITCHES) or f" There are {', '.join(SWITCHES)}."
+            raise InputError(f"FSDP has no switch {name!r} here.{hint}")
+    asked = {"checkpoint": checkpoint, "precision": precision, "accumulate": accumulate}
+    given = {name: value for name, value in (asked | dict(fsdp or {})).items() if value is not None}
+    if given and mesh is None:
+        raise InputError(f"{', '.join(given)} says how a job trains, and there is none: add a mesh, like {{'dp': 1}}.")
+    options = JobOptions(**given)
+    if mesh is not None:
+        check_switches(mesh, options)
+    return options
+
+
+def parse_switches(text: str) -> dict[str, Any]:
+    """FSDP's switches as they are written on a command line: `reshard=no,wrap=2`."""
+    found: dict[str, Any] = {}
+    for item in text.split(","):
+        name, equals, value = (part.strip() for part in item.partition("="))
+        if not equals or not value:
+            raise InputError(f"{item.strip()!r} is not a switch of FSDP: write name=value, as in --fsdp {EXAMPLE}.")
+        found[name] = WORDS.get(value.lower(), int(value) if value.isdigit() else value)
+    return found
+
+
+def check_switches(mesh: Mapping[str, int], options: JobOptions) -> None:
+    """Refuse switches of FSDP for a mesh without it."""
+    given = [one.name for one in fields(options) if one.name in SWITCHES and getattr(options, one.name) != one.default]
+    if given and mesh.get("fsdp", 1) == 1:
+        raise InputError(f"{', '.join(given)} of FSDP needs an fsdp axis of two ranks or more, and the mesh has none.")
