@@ -167,3 +167,144 @@ def test_a_closure_that_is_called_several_times_is_one_step():
         optimizer.step(closure)
 
     assert model_flops(seen) == [len(calls) * 2 * 2 * 4 * WIDE * OUT]
+
+
+def test_two_optimizers_that_step_in_turn_make_one_step():
+    g, d = nn.Linear(4, WIDE, bias=False), nn.Linear(WIDE, 1, bias=False)
+    first, second = sgd(g), sgd(d)
+    seen = []
+    noise = torch.randn(5, 4)
+    with flopsight.monitor([g, d], every=1, to=[seen.append]):
+        for _ in range(3):
+            d(g(noise).detach()).mean().backward()
+            second.step()
+            d(g(noise)).mean().backward()
+            first.step()
+
+    make, judge = 5 * 4 * WIDE, 5 * WIDE
+    # the first generator call has no backward; the judge's second backward goes through to its input
+    expected = 2 * ((make + judge + judge) + (make + judge + make + 2 * judge))
+    assert model_flops(seen) == [expected] * 3
+
+
+def test_products_of_the_loss_are_counted_once_the_graph_has_shown_them():
+    head = torch.randn(OUT, 5, requires_grad=True)
+
+    def loop(model, optimizer, live):
+        for _ in range(4):
+            optimizer.zero_grad()
+            (model(rows(4)) @ head).square().mean().backward()
+            optimizer.step()
+
+    seen, live = watched(loop, every=1)
+
+    product = 4 * OUT * 5
+    # in backward the product has two: for the head, and for the model's output
+    assert "flopsight/model_flops" not in seen[0]
+    assert model_flops(seen[1:]) == [mlp_flops(4) + 2 * 3 * product] * 3
+    assert "counted while they run" in str(live.summary())
+
+
+def test_a_part_of_the_outputs_is_counted_as_it_ran():
+    class Two(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.one, self.other = nn.Linear(WIDE, 3, bias=False), nn.Linear(WIDE, 4, bias=False)
+
+        def forward(self, x):
+            return self.one(x), self.other(x)
+
+    def loop(model, optimizer, live):
+        for _ in range(3):
+            model(rows(4))[0].sum().backward()
+            optimizer.step()
+
+    seen, _ = watched(loop, model=Two(), every=1)
+
+    assert model_flops(seen[1:]) == [2 * (4 * WIDE * 3 + 4 * WIDE * 4 + 4 * WIDE * 3)] * 2
+
+
+def test_a_graph_that_is_run_twice_has_two_backwards():
+    def loop(model, optimizer, live):
+        for _ in range(2):
+            output = model(rows(4))
+            output.sum().backward(retain_graph=True)
+            output.square().sum().backward()
+            optimizer.step()
+
+    seen, _ = watched(loop, every=1)
+
+    forward = 2 * (4 * WIDE * HIDDEN + 4 * HIDDEN * OUT)
+    assert model_flops(seen) == [forward + 2 * (mlp_flops(4) - forward)] * 2
+
+
+def test_a_model_with_hooks_is_counted_while_it_runs():
+    def loop(model, optimizer, live):
+        for count in (4, 4, 9, 9, 4):
+            one_step(model, optimizer, rows(count))
+
+    model = mlp()
+    model[0].register_forward_hook(lambda module, args, output: None)
+    seen, live = watched(loop, model=model, every=1)
+
+    assert model_flops(seen) == [mlp_flops(count) for count in (4, 4, 9, 9, 4)]
+    assert [interval.timed for interval in live.summary().intervals] == [0, 1, 0, 1, 1]
+
+
+def test_a_gradient_penalty_is_counted_as_it_ran():
+    def loop(model, optimizer, live):
+        for _ in range(3):
+            x = rows(4).requires_grad_()
+            (slope,) = torch.autograd.grad(model(x).sum(), x, create_graph=True)
+            slope.square().sum().backward()
+            optimizer.step()
+
+    seen, _ = watched(loop, model=nn.Linear(WIDE, OUT, bias=False), every=1)
+
+    macs = 4 * WIDE * OUT
+    # forward; the gradient of x; from that the gradient of the weight
+    assert model_flops(seen[1:]) == [2 * 3 * macs] * 2
+
+
+def test_after_many_shapes_the_flops_are_interpolated_and_labelled(monkeypatch):
+    monkeypatch.setattr("flopsight.loop.monitor.counted_work.MOST_SHAPES", 2)
+
+    def loop(model, optimizer, live):
+        for count in (2, 6, 4, 12):
+            one_step(model, optimizer, rows(count))
+
+    seen, live = watched(loop, every=1)
+
+    assert model_flops(seen) == [mlp_flops(count) for count in (2, 6, 4, 12)]  # this model is linear in its rows
+    assert [interval.estimated for interval in live.summary().intervals] == [0, 0, 1, 1]
+    assert "interpolated" in str(live.summary())
+
+
+def test_parts_of_a_model_that_the_loop_calls_by_themselves_are_counted():
+    class Apart(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.up, self.down = nn.Linear(WIDE, HIDDEN, bias=False), nn.Linear(HIDDEN, OUT, bias=False)
+
+    def loop(model, optimizer, live):
+        for _ in range(3):
+            model.down(model.up(rows(4)).relu()).sum().backward()
+            optimizer.step()
+
+    seen, _ = watched(loop, model=Apart(), every=1)
+
+    assert model_flops(seen) == [mlp_flops(4)] * 3
+
+
+def test_a_compiled_model_is_counted_and_stays_compiled():
+    torch._dynamo.reset()
+    model = mlp()
+    compiled = torch.compile(model, backend="aot_eager")
+    optimizer, seen = sgd(model), []
+    with flopsight.monitor(model, optimizer, every=1, to=[seen.append]):
+        for _ in range(3):
+            one_step(compiled, optimizer, rows(4))
+
+    assert model_flops(seen) == [mlp_flops(4)] * 3
+    assert torch._dynamo.utils.counters["stats"]["unique_graphs"] >= 1
+    torch._dynamo.reset()

@@ -10,15 +10,22 @@ from weakref import WeakKeyDictionary, WeakSet
 import torch
 from torch import nn
 
+from ...capture.hooks import internals
 from ...capture.hooks.patches import Call
 from ...capture.model.model_run import ModelRun, batch_size_of, tokens_of
+from ...capture.time.clock import pausing
 from ...capture.twin.meta_copy import NoTwinError
-from .counted_work import CountedWork, Work, count_call, may_train
+from .backward_path import CallGraph, calls_reached
+from .counted_work import CallCount, CountedWork, count_call, may_train
+from .live_steps import LiveSteps
 from .signatures import signature
 from .step import Step
 from .step_clock import StepClock
 
 needs_gradient = attrgetter("requires_grad")
+BACKWARD = -1
+"""A backward in the history of a step."""
+MOST_PATHS = 1024
 MASKS = ("attention_mask", "decoder_attention_mask")
 
 
@@ -35,6 +42,11 @@ class CallWork:
         self._trained: WeakSet[nn.Module] = WeakSet(models)
         self._parameters: WeakKeyDictionary[nn.Module, list[nn.Parameter]] = WeakKeyDictionary()
         self._optimizers: WeakKeyDictionary[torch.optim.Optimizer, bool] = WeakKeyDictionary()
+        self._live: LiveSteps | None = None
+        """There if the work of a step is more or less than that of its calls."""
+        self._families: dict[Hashable, int] = {}
+        self._paths: dict[tuple[int, ...], tuple[int, ...]] = {}
+        """Through which calls a backward goes, by what the step did before it."""
         self._sizes: dict[Hashable, tuple[int | None, int | None]] = {}
 
     def is_trained(self, module: nn.Module) -> bool:
@@ -57,7 +69,8 @@ class CallWork:
         grad = torch.is_grad_enabled()
         if grad:
             self._trained.add(module)
-        family = (id(module), module.training, grad, self._autocast(), self._frozen(module))
+        passed_on = any([value.requires_grad for value in (*args, *kwargs.values()) if type(value) is torch.Tensor])
+        family = (id(module), module.training, grad, passed_on, self._autocast(), self._frozen(module))
         key = (signature(args, kwargs), family)
         sizes = self._sizes.get(key)
         if sizes is None:
@@ -66,23 +79,62 @@ class CallWork:
             if len(self._sizes) < 4096:
                 self._sizes[key] = sizes
         step.size(self._tokens(step, sizes[0], kwargs), sizes[1])
-        work = self.counted.known.get(key)
-        if work is None:
-            work = self._count(step, key, family, sizes[0] or sizes[1] or 0, module, args, kwargs)
-        step.add(work)
-        return call
+        step.keys.append(key)
+        if self._live is None:
+            self._note(step, self._look_up(step, key, family, sizes[0] or sizes[1] or 0, module, args, kwargs), family)
+        return call if self._live is None else self._live.begin(step, module, call)
+
+    def _note(self, step: Step, count: CallCount | None, family: Hashable) -> None:
+        kind = self._families.setdefault(family, len(self._families))
+        step.history = (*step.history, kind)
+        step.works.append(count)
+        step.add(None if count is None else count.forward)
+        step.graphs.append(CallGraph(internals.sequence_number()) if torch.is_grad_enabled() else None)
 
     def end(self, step: Step, output: Any) -> None:
         """The call has returned."""
+        if self._live is None and step.graphs and (graph := step.graphs[-1]) is not None and not graph.end:
+            graph.close(output)
 
-    def backward_begins(self, step: Step, tensors: Any) -> None:
-        """A backward begins."""
-
-    def backward_ends(self, step: Step) -> None:
-        """A backward has ended."""
+    def backward_begins(self, step: Step, tensors: Any, partial: bool) -> None:
+        """A backward begins: add the work of the calls that it goes through."""
+        step.backwards += 1
+        if self._live is not None or not step.works:
+            return
+        path = self._paths.get(step.history)
+        if path is None:
+            with pausing():
+                path = None if partial else calls_reached(tensors, step.graphs)
+            if path is None:
+                self._count_steps("its backward does not go through the model as a loss does")
+                step.work = None
+                return
+            if len(self._paths) < MOST_PATHS:
+                self._paths[step.history] = path
+        for at in path:
+            count = step.works[at]
+            step.add(None if count is None else count.backward)
+        step.history = (*step.history, BACKWARD)
 
     def step_ends(self, step: Step) -> None:
         """The step is over."""
+        if self._live is not None:
+            count = self._live.end(step)
+            step.work = None if count is None else count.forward + count.backward
+        elif step.pending and not step.backwards and step.works:
+            self._count_steps("its gradients are not made by a backward() that we see")
+            step.work = None
+
+    def close(self) -> None:
+        """Stop at once."""
+        if self._live is not None:
+            self._live.close()
+
+    def _count_steps(self, why: str) -> None:
+        """From the next step on, count steps while they run."""
+        if self._live is None:
+            self._live = LiveSteps(self.counted)
+            self.notes[f"Steps are counted while they run, which slows the first of each kind: {why}."] = None
 
     def _autocast(self) -> Hashable:
         if torch.is_autocast_enabled(self._device):
@@ -107,17 +159,20 @@ class CallWork:
         step.masks.append(_on_host_later(mask))
         return 0
 
-    def _count(
+    def _look_up(
         self, step: Step, key: Hashable, family: Hashable, size: int, module: nn.Module, args: Any, kwargs: Any
-    ) -> Work | None:
+    ) -> CallCount | None:
+        count = self.counted.known.get(key)
+        if count is not None:
+            return count
         if self.counted.full:
-            self.notes["The work of some steps is interpolated: too many shapes were counted already."] = None
+            self.notes["The FLOPs of some steps are interpolated: too many shapes were counted already."] = None
             return self.counted.estimate(family, size)
         begin = self._clock.moment() if self._clock.queues else None
         try:
             profile = count_call(module, args, kwargs, train=may_train(module, args, kwargs))
         except NoTwinError as problem:
-            self.notes[f"{type(module).__name__} could not be counted: {problem}."] = None
+            self._count_steps(f"{type(module).__name__} has no copy without data ({problem})")
             return None
         finally:
             if begin is not None:

@@ -9,12 +9,16 @@ import torch
 from torch import nn
 
 from ...analysis.limits.utilization import hardware_work, model_work
+from ...analysis.phase_filter import only
 from ...capture.model.model_run import ModelRun
 from ...capture.twin.meta_copy import NoTwinError
 from ...distributed.shards import inside
+from ...distributed.topology import world_of
 from ...engine.counting import count_on_twin, own_work
+from ...engine.parallel_figures import unsharded_run
 from ...hardware.detect import detect
 from ...results.profile import Profile
+from ...results.records import BACKWARD, FORWARD, RECOMPUTE
 from ..quiet import quiet
 
 MOST_SHAPES = 64
@@ -52,13 +56,21 @@ class Work:
 NOTHING = Work()
 
 
+@dataclass(frozen=True)
+class CallCount:
+    """The work of a call, and of a backward through it."""
+
+    forward: Work
+    backward: Work
+
+
 @dataclass
 class CountedWork:
     """Every kind of work that was counted, by its key."""
 
     peaks: Mapping[str, float]
-    known: dict[Hashable, Work]
-    sizes: dict[Hashable, list[tuple[int, Work]]]
+    known: dict[Hashable, CallCount]
+    sizes: dict[Hashable, list[tuple[int, CallCount]]]
     """By everything but the shapes: sizes and work of what was counted, to interpolate between."""
     first: Profile | None = None
     """The first count, by module."""
@@ -74,18 +86,18 @@ class CountedWork:
         """True if no further kind of call is counted."""
         return len(self.known) >= MOST_SHAPES
 
-    def remember(self, key: Hashable, family: Hashable, size: int, profile: Profile) -> Work:
-        """Note the work of a kind of call, from its profile."""
-        work = self.work_of(profile)
-        self.known[key] = work
-        self.sizes.setdefault(family, []).append((size, work))
+    def remember(self, key: Hashable, family: Hashable, size: int, profile: Profile) -> CallCount:
+        """Note the work of a kind of call, or of a step, from its profile."""
+        count = CallCount(self._work(profile, (FORWARD,)), self._work(profile, (BACKWARD, RECOMPUTE)))
+        self.known[key] = count
+        self.sizes.setdefault(family, []).append((size, count))
         if self.first is None:
             self.first = profile
-        return work
+        return count
 
-    def work_of(self, profile: Profile) -> Work:
-        """The matrix work of a counted run."""
-        here = replace(profile, peak_flops=dict(self.peaks))
+    def _work(self, profile: Profile, phases: tuple[str, ...]) -> Work:
+        """The matrix work of some phases of a counted run."""
+        here = replace(only(profile, phases), peak_flops=dict(self.peaks))
         once, all_of_it = model_work(here), hardware_work(here)
         return Work(sum(once.values()), self._at_peak(once), self._at_peak(all_of_it))
 
@@ -94,7 +106,7 @@ class CountedWork:
             return None
         return sum(flops / self.peaks[dtype] for dtype, flops in work.items())
 
-    def estimate(self, family: Hashable, size: int) -> Work | None:
+    def estimate(self, family: Hashable, size: int) -> CallCount | None:
         """The work at a size between or beyond those that were counted; None if none of the family was."""
         points = sorted(self.sizes.get(family, ()), key=lambda point: point[0])
         if not points or not size:
@@ -102,11 +114,18 @@ class CountedWork:
         below = [point for point in points if point[0] <= size]
         above = [point for point in points if point[0] > size]
         if not below or not above:
-            near, work = below[-1] if below else above[0]
-            return work.scaled(size / near) if near else None
+            near, count = below[-1] if below else above[0]
+            return _mixed(count, count, size / near, 0.0) if near else None
         (low, less), (high, more) = below[-1], above[0]
         share = (size - low) / (high - low)
-        return less.scaled(1 - share) + more.scaled(share)
+        return _mixed(less, more, 1 - share, share)
+
+
+def _mixed(one: CallCount, other: CallCount, share: float, rest: float) -> CallCount:
+    return CallCount(
+        one.forward.scaled(share) + other.forward.scaled(rest),
+        one.backward.scaled(share) + other.backward.scaled(rest),
+    )
 
 
 def count_call(model: nn.Module, args: tuple[object, ...], kwargs: Mapping[str, object], *, train: bool) -> Profile:
@@ -114,10 +133,11 @@ def count_call(model: nn.Module, args: tuple[object, ...], kwargs: Mapping[str, 
 
     The loss is the default one: what a loop makes of the output is mostly pointwise, and `backward_path` notices if not.
     """
-    plain = inside(model)
-    run = ModelRun(plain, tuple(args), dict(kwargs), train=train)
+    run = ModelRun(inside(model), tuple(args), dict(kwargs), train=train)
     try:
         with own_work(), quiet():
+            if world_of([model]).sharded and world_of([model]).model_parallel == 1:
+                run = unsharded_run(run)  # each rank runs the whole model, on a batch of its own
             return count_on_twin(run).recording.profile
     except NoTwinError:
         raise

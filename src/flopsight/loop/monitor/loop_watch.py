@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
+from functools import partial
 from typing import Any, Protocol
 from weakref import ref
 
@@ -29,8 +30,8 @@ class Listener(Protocol):
     def call_ends(self, output: Any) -> None:
         """The call of the model has returned."""
 
-    def backward_begins(self, tensors: Any) -> None:
-        """A backward begins, outside every other one."""
+    def backward_begins(self, tensors: Any, partial: bool) -> None:
+        """A backward begins, outside every other one; a `partial` one makes not every gradient, or a graph of its own."""
 
     def backward_ends(self) -> None:
         """The backward has returned, or raised."""
@@ -64,8 +65,8 @@ class LoopWatch:
         """Attach to torch."""
         self._thread = threading.get_ident()
         self._updates.watch()
-        self._stack.enter_context(wrapped(torch.autograd, "backward", self._around_backward))
-        self._stack.enter_context(wrapped(torch.autograd, "grad", self._around_backward))
+        self._stack.enter_context(wrapped(torch.autograd, "backward", partial(self._around_backward, whole=True)))
+        self._stack.enter_context(wrapped(torch.autograd, "grad", partial(self._around_backward, whole=False)))
         self._stack.enter_context(wrapped(torch, "compile", self._around_compile))
         self._search()
 
@@ -137,12 +138,14 @@ class LoopWatch:
             self._inside = False
             self._listener.call_ends(output)
 
-    def _around_backward(self, plain: Call) -> Call:
+    def _around_backward(self, plain: Call, *, whole: bool) -> Call:
         def backward(*args: Any, **kwargs: Any) -> Any:
             if self._in_backward or self._inside or threading.get_ident() != self._thread:
                 return plain(*args, **kwargs)
             self._in_backward = True
-            self._listener.backward_begins(args[0] if args else kwargs.get("tensors", kwargs.get("outputs")))
+            tensors = args[0] if args else kwargs.get("tensors", kwargs.get("outputs"))
+            graph = args[3] if len(args) > 3 else kwargs.get("create_graph")
+            self._listener.backward_begins(tensors, not whole or bool(graph) or kwargs.get("inputs") is not None)
             try:
                 return plain(*args, **kwargs)
             finally:

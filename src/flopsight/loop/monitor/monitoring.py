@@ -154,6 +154,8 @@ class Monitor:
         watch, self._watch = self._watch, None
         if watch is not None:
             watch.stop()
+        if self._book is not None:
+            self._book.work.close()
 
     def _fail(self, problem: Exception) -> None:
         """Stop watching after a failure of our own; the loop goes on."""

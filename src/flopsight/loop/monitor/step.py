@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Any
 
-from .counted_work import NOTHING, Work
+from .backward_path import CallGraph
+from .counted_work import NOTHING, CallCount, Work
 from .step_clock import Moment
 
 
@@ -12,8 +14,9 @@ class Step:
     """What is noted of a step; times of its parts are the host's."""
 
     __slots__ = (
-        "backward", "began", "calls", "counting_spans", "ended", "first_call", "forward", "host_began", "last_activity",
-        "masks", "pending", "samples", "skipped", "slowed", "tokens", "update", "validation_spans", "validations", "work",
+        "backward", "backwards", "began", "calls", "counting_spans", "ended", "first_call", "forward", "graphs",
+        "history", "host_began", "keys", "last_activity", "masks", "pending", "samples", "skipped", "slowed", "tokens",
+        "validation_spans", "validations", "work", "works",
     )  # fmt: skip
 
     def __init__(self, began: Moment, host_began: float) -> None:
@@ -25,8 +28,17 @@ class Step:
         self.pending = 0
         """Calls with gradients that no backward has followed yet."""
         self.forward = self.backward = 0.0
+        self.backwards = 0
         self.work: Work | None = NOTHING
         """None once the work of a call is not known."""
+        self.keys: list[Hashable] = []
+        """What its calls were called with."""
+        self.works: list[CallCount | None] = []
+        """The counts of its calls."""
+        self.graphs: list[CallGraph | None] = []
+        """Where its calls stand in autograd's graph, while that has to be read."""
+        self.history: tuple[int, ...] = ()
+        """The kinds of its calls and backwards, in order."""
         self.tokens: int | None = 0
         self.samples: int | None = 0
         self.masks: list[Any] = []

@@ -117,12 +117,12 @@ class StepBook:
 
     # -- backward
 
-    def backward_begins(self, tensors: Any) -> None:
+    def backward_begins(self, tensors: Any, partial: bool) -> None:
         """Note when a backward began."""
         try:
             self._end_validation(self._step)
             self._backward_began = self.clock.now()
-            self.work.backward_begins(self._step, tensors)
+            self.work.backward_begins(self._step, tensors, partial)
         except Exception as problem:
             self._on_failure(problem)
 
@@ -132,7 +132,6 @@ class StepBook:
             step = self._step
             step.backward += self.clock.now() - self._backward_began
             step.pending = 0
-            self.work.backward_ends(step)
             step.last_activity = self.clock.now()
         except Exception as problem:
             self._on_failure(problem)
