@@ -21,6 +21,7 @@ if TYPE_CHECKING:  # what type checkers see; tests hold it to the table
     from .loop.monitor.monitoring import monitor as monitor
     from .loop.window import step_profiler as step_profiler
     from .results.costs import Cost as Cost
+    from .results.generation import Generation as Generation
     from .results.job import Job as Job
     from .results.node import Node as Node
     from .results.profile import Profile as Profile
@@ -40,6 +41,7 @@ _HOMES = {
     "compare": "analysis.compare",
     "formula": "formulas.registry",
     "Cost": "results.costs",
+    "Generation": "results.generation",
     "Job": "results.job",
     "Node": "results.node",
     "Profile": "results.profile",

@@ -138,6 +138,8 @@ def _is_door(name, function):
         return function in {"limit", "bound", NOTEBOOK}
     if name == "results.job" and function == "values":
         return True  # the book says how a figure is read
+    if name == "results.generation":
+        return function in {"decode", "serving", "render", "to_html", "save"}
     return name in ("results.profile", "results.job", "results.run") and function in DOORS
 
 

@@ -27,7 +27,7 @@ assert_type(result.coverage.share, float)
 assert_type(result.timing.forward.median if result.timing.forward else 0.0, float)
 
 loaded = flopsight.load(result.save("p.json"))
-assert_type(loaded, flopsight.Profile | flopsight.Job)
+assert_type(loaded, flopsight.Profile | flopsight.Job | flopsight.Generation)
 if isinstance(loaded, flopsight.Profile):
     assert_type(flopsight.compare(result, loaded).render("markdown"), str)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..files.store import load
+from ..results.generation import Generation
 from . import options
 
 
@@ -10,4 +11,5 @@ def advise(profile: options.ProfileFile, on: options.On = None) -> None:
     """List what could be changed, the largest win first, each with its evidence and the next move."""
     from ..analysis.advice import advice_lines
 
-    print("\n".join(advice_lines(load(profile), on)))
+    found = load(profile)
+    print("\n".join(advice_lines(found.middle if isinstance(found, Generation) else found, on)))

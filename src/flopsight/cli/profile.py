@@ -24,12 +24,12 @@ from ..targets.inputs import described, parse_inputs, parse_model_dtype
 from ..targets.loading import Target, find_target, load_target
 from ..targets.users import users_code
 from . import options
-from .generate import generate_tokens, present_generation
+from .generate import generate_tokens
 from .short_measurement import short_measurement, with_ceilings
 from .views import prepare_view
 
 if TYPE_CHECKING:
-    from ..engine.decoding import Generation
+    from ..results.generation import Generation
 
 
 SUMMED = Note(
@@ -141,14 +141,11 @@ def profile(
             results = with_ceilings(results, measured)
     gc.freeze()  # drawing makes many objects, and collections would look through all of torch each time
     remark_on_inputs(loaded)
-    if isinstance(results, Profile):
-        view.present(results)
-    else:
-        present_generation(results, view)
+    view.present(results)
     if strict:
         from ..engine.measure import checked
 
-        for result in [results] if isinstance(results, Profile) else [results.prefill, results.decode]:
+        for result in [results] if isinstance(results, Profile) else [results.prefill, results.last]:
             checked(result)
 
 

@@ -15,9 +15,9 @@ from ..results.profile import Profile
 from ..targets.loading import Target
 
 if TYPE_CHECKING:
-    from ..engine.decoding import Generation
     from ..hardware.detect import Found
     from ..results.ceilings import Ceilings
+    from ..results.generation import Generation
 
 DOUBTFUL = 0.25
 """Spread of the samples from which on a short measurement is made again by the next command."""
@@ -64,8 +64,8 @@ def with_ceilings(made: Profile | Generation, ceilings: Ceilings) -> Profile | G
     """What was made, held against ceilings of its device."""
     if isinstance(made, Profile):
         return replace(made, ceilings=ceilings)
-    prefill, decode = (replace(part, ceilings=ceilings) for part in (made.prefill, made.decode))
-    return replace(made, prefill=prefill, decode=decode)
+    steps = tuple(replace(step, profile=replace(step.profile, ceilings=ceilings)) for step in made.steps)
+    return replace(made, prefill=replace(made.prefill, ceilings=ceilings), steps=steps)
 
 
 def _told(found: Found, measured: Ceilings, seconds: float, threads: int) -> str:

@@ -14,6 +14,7 @@ from ..render import Drawing, prepare
 from ..render.formats import FORMATS, PRINTED, find_by_suffix, find_printed
 
 if TYPE_CHECKING:
+    from ..results.generation import Generation
     from ..results.job import Job
     from ..results.profile import Profile
 
@@ -30,13 +31,13 @@ class View:
         """Whether a timeline is wanted."""
         return any(drawing.format.needs_timeline for drawing in (self.printed, *(drawn for _, drawn in self.files)))
 
-    def present(self, profile: Profile | Job) -> None:
+    def present(self, profile: Profile | Job | Generation) -> None:
         """Write the profile where files were named, and print it: a reader of a pipe may close it early."""
         self.write_files(profile)
         self.print_profile(profile)
         self.say_saved()
 
-    def print_profile(self, profile: Profile | Job) -> None:
+    def print_profile(self, profile: Profile | Job | Generation) -> None:
         """Print the profile, for a terminal or for a pipe."""
         if sys.stdout.isatty():
             from rich.console import Console
@@ -46,12 +47,12 @@ class View:
             _out(self.printed.text(profile))
         sys.stdout.flush()
 
-    def write_files(self, profile: Profile | Job) -> None:
+    def write_files(self, profile: Profile | Job | Generation) -> None:
         """Write the profile where files were named: all of them, or none if one cannot be drawn."""
         for path, contents in self.drawn(profile):
             write_bytes(path, contents)
 
-    def drawn(self, profile: Profile | Job) -> list[tuple[Path, bytes]]:
+    def drawn(self, profile: Profile | Job | Generation) -> list[tuple[Path, bytes]]:
         """What the files will hold."""
         return [(path, drawing.contents(profile, path)) for path, drawing in self.files]
 

@@ -31,8 +31,9 @@ class RankText:
     def full(self) -> Profile:
         """The profile with its tree."""
         found = store.loads(self.text(), self.name)
-        if isinstance(found, Job):
-            raise ProfileFileError(f"{self.name} is a job already, not the profile of one rank.")
+        if not isinstance(found, Profile):
+            what = "a job already" if isinstance(found, Job) else "a generation"
+            raise ProfileFileError(f"{self.name} is {what}, not the profile of one rank.")
         return found
 
 

@@ -1,4 +1,4 @@
-"""A profile, or a job of several ranks, as a JSON file with a schema number; needs no torch.
+"""A profile, a job of several ranks or a generation, as a JSON file with a schema number; needs no torch.
 
 `tree_codec` says how the module tree is written, `codec` how every other value is.
 """
@@ -17,6 +17,7 @@ from ..results import caveats
 from ..results.caveats import Caveat
 from ..results.comm import CommRow
 from ..results.costs import OpRow
+from ..results.generation import Generation
 from ..results.job import Job
 from ..results.memory_curve import MemoryCurve
 from ..results.node import Node
@@ -43,19 +44,19 @@ from .whole_files import read_text, write_text
 
 SCHEMA = 2
 """Of the files that `save` writes. Schema 1 has nodes inside nodes; newer versions may add fields without a new number."""
-KIND, JOB = "flopsight profile", "flopsight job"
+KIND, JOB, GENERATION = "flopsight profile", "flopsight job", "flopsight generation"
 COMPACT = (",", ":")
 ANY_SIGN = -(10**30)
 MOST_RANKS = 10**6
 """A job is asked for its missing ranks one by one, so a size that no job has is refused."""
 
 
-def save(profile: Profile | Job, path: str | Path) -> Path:
+def save(profile: Profile | Job | Generation, path: str | Path) -> Path:
     """Write a profile or a job; the directory is made where it is missing."""
     return write_text(path, dumps(profile))
 
 
-def load(path: str | Path) -> Profile | Job:
+def load(path: str | Path) -> Profile | Job | Generation:
     """Read a profile, or a job of several ranks, that `save` wrote."""
     try:
         contents = read_text(path)
@@ -67,24 +68,30 @@ def load(path: str | Path) -> Profile | Job:
 
 
 def load_profile(path: str | Path) -> Profile:
-    """Read a profile; a job is read as the model that its ranks make up."""
+    """Read a profile; a job is read as the model that its ranks make up, a generation as the middle step of its decoding."""
     found = load(path)
+    if isinstance(found, Generation):
+        return found.middle
     return found.model if isinstance(found, Job) else found
 
 
-def dumps(profile: Profile | Job) -> str:
+def dumps(profile: Profile | Job | Generation) -> str:
     """A profile or a job as JSON text; a rank's profile has its summary in the first line."""
+    page: dict[str, Any]
     with collector_paused():
         if isinstance(profile, Job):
             return json.dumps({"kind": JOB, "schema": SCHEMA, "job": _encode_job(profile)}, separators=COMPACT)
-        page: dict[str, Any] = {"kind": KIND, "schema": SCHEMA}
+        if isinstance(profile, Generation):
+            page = {"kind": GENERATION, "schema": SCHEMA, "generation": CODEC.encode(profile)}
+            return json.dumps(page, separators=COMPACT)
+        page = {"kind": KIND, "schema": SCHEMA}
         if profile.world.size > 1:
             page["summary"] = {"tree": fingerprint(profile.root), "profile": CODEC.encode(summary_of(profile))}
         head = json.dumps(page, separators=COMPACT).removesuffix("}")
         return f'{head},\n"profile":{json.dumps(CODEC.encode(profile), separators=COMPACT)}}}'
 
 
-def loads(contents: str, source: str = "The text") -> Profile | Job:
+def loads(contents: str, source: str = "The text") -> Profile | Job | Generation:
     """A profile or a job from JSON text."""
     with collector_paused():
         page = _parse(contents, source)
@@ -92,6 +99,9 @@ def loads(contents: str, source: str = "The text") -> Profile | Job:
         if page["kind"] == JOB:
             with _one_sentence(source, "job"):
                 return _decode_job(page.get("job"))
+        if page["kind"] == GENERATION:
+            with _one_sentence(source, "generation"):
+                return _decode_generation(page.get("generation"))
         with _one_sentence(source, "profile"):
             return _decode_profile(page.get("profile"))
 
@@ -138,7 +148,7 @@ def _parse(contents: str, source: str) -> dict[str, Any]:
         raise ProfileFileError(f"{source} is not a flopsight profile: it is not JSON.") from None
     except RecursionError:
         raise ProfileFileError(f"{source} is not a flopsight profile: it is nested too deeply.") from None
-    if not isinstance(page, dict) or page.get("kind") not in (KIND, JOB):
+    if not isinstance(page, dict) or page.get("kind") not in (KIND, JOB, GENERATION):
         raise ProfileFileError(
             f"{source} is JSON, but not a flopsight profile. Make one: flopsight profile ... -o p.json"
         )
@@ -154,6 +164,16 @@ def _decode_profile(page: Any) -> Profile:
     decoded = CODEC.decode(Profile, page | {"root": _flattened(page["root"])} if nested else page)
     assert isinstance(decoded, Profile)
     return decoded
+
+
+def _decode_generation(page: Any) -> Generation:
+    made = CODEC.decode(Generation, page)
+    assert isinstance(made, Generation)
+    numbers = [step.number for step in made.steps]
+    wanted = {0, (made.new_tokens - 1) // 2, made.new_tokens - 1}
+    if numbers != sorted(set(numbers)) or not wanted <= set(numbers):
+        raise DamagedError(f".steps are those of the tokens {shown(numbers)}, and {made.new_tokens} tokens are new")
+    return made
 
 
 def _is_flat(root: Any) -> bool:

@@ -9,6 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from ..files.whole_files import as_bytes
+from ..results.generation import Generation
 from ..results.job import Job
 from .formats import Format, find_printed
 
@@ -20,13 +21,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Drawing:
-    """A format with options that were checked once, ready to draw any profile, or a job of several ranks."""
+    """A format with options that were checked once, ready to draw any profile, a job of several ranks, or a generation."""
 
     format: Format
     options: Mapping[str, Any]
 
-    def text(self, profile: Profile | Job) -> str:
+    def text(self, profile: Profile | Job | Generation) -> str:
         """The profile as plain text."""
+        if isinstance(profile, Generation):
+            from .generation_page import text as generation_text
+
+            return generation_text(profile, self.format, self.options)
         if isinstance(profile, Job):
             from .job_page import text
             from .safe_names import safe_names
@@ -35,22 +40,32 @@ class Drawing:
             return text(profile, self.format, self.options)
         return self.format.text(profile, self.options)
 
-    def contents(self, profile: Profile | Job, path: Path) -> bytes:
+    def contents(self, profile: Profile | Job | Generation, path: Path) -> bytes:
         """What a file of that name holds of the profile."""
         if not self.format.picture:
             return as_bytes(self.text(profile))
         from .safe_names import safe_names
 
+        if isinstance(profile, Generation):
+            profile = profile.middle
         model = profile.model if isinstance(profile, Job) else profile
         with TemporaryDirectory() as folder:
             drawn = Path(folder) / path.name
             self.format.draw(safe_names(model), drawn, **self.options)
             return drawn.read_bytes()
 
-    def show(self, profile: Profile | Job, console: Console) -> None:
+    def show(self, profile: Profile | Job | Generation, console: Console) -> None:
         """Draw the profile on a terminal, in colour where the format is a page."""
-        from .console import show
+        from .console import draw, show
 
+        if isinstance(profile, Generation):
+            if self.format.name == "tree":
+                from .generation_page import page
+
+                draw(page(profile, on=self.options.get("on")), console, self.options.get("width") or console.width)
+            else:
+                console.out(self.text(profile), highlight=False, end="")
+            return
         if isinstance(profile, Job):
             from .job_page import ranks
             from .safe_names import safe_names
@@ -70,6 +85,6 @@ def prepare(format: str, **options: Any) -> Drawing:
     return Drawing(found, found.checked(options))
 
 
-def render(profile: Profile | Job, format: str = "tree", **options: Any) -> str:
+def render(profile: Profile | Job | Generation, format: str = "tree", **options: Any) -> str:
     """The profile as text in a format; see `prepare` for the options."""
     return prepare(format, **options).text(profile)

@@ -9,7 +9,7 @@ from functools import cached_property
 from .read_only import fix_tables
 
 LASTING_FIRST = (
-    "parameters", "buffers", "optimizer", "inputs", "gradients", "buckets", "gathered", "activations", "recomputed", "temporaries",
+    "parameters", "buffers", "optimizer", "inputs", "kv cache", "gradients", "buckets", "gathered", "activations", "recomputed", "temporaries",
 )  # fmt: skip
 """Kinds of memory from the lasting ones, which a chart has at its bottom, to the fleeting ones."""
 

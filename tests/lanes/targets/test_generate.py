@@ -87,18 +87,21 @@ def test_a_token_of_mixtral_reads_two_of_eight_experts():
     assert least < made.decode.limit("h100-sxm") < 1.01 * least
 
 
-def test_the_table_names_steps_and_tokens_apart():
+def test_the_page_names_steps_and_tokens_apart():
     small = "llama:hidden_size=64,intermediate_size=128,num_hidden_layers=2,num_attention_heads=4,vocab_size=100"
 
     made = generated(small, "4x8", 3, meta=False, repeats=1)
 
-    text = str(made)
-    head, *rows = [line for line in text.splitlines() if "  " in line]
-    assert head.split() == ["prefill", "decode", "per", "step", "per", "token"]
-    cells = {row.split("  ")[0]: row.split() for row in rows}
+    lines = str(made).splitlines()
+    head = next(line for line in lines if "per step" in line)
+    assert head.split("  ")[-2:] == ["per step", "per token"]
+    cells = {line.split("  ")[0]: line.split() for line in lines[lines.index(head) :]}
     assert cells["tokens"] == ["tokens", "32", "12", "4", "1"]
     seconds = made.decode_time.median
-    assert cells["time"][-4:] == [*units.seconds(seconds / 3).split(), *units.seconds(seconds / 12).split()]
+    assert cells["time, measured"][-4:] == [*units.seconds(seconds / 3).split(), *units.seconds(seconds / 12).split()]
+    assert f"measured {units.seconds(seconds / 3)} a step, which makes one token of each of the 4 sequences" in str(
+        made
+    )
 
 
 @pytest.mark.parametrize("cache", ["dynamic", "static"])
@@ -171,25 +174,20 @@ def test_a_state_space_model_keeps_a_state_that_does_not_grow(cache):
     assert "state" in str(long)
 
 
-def test_the_command_shows_both_parts_and_saves_them(tmp_path, capsys):
-    saved = tmp_path / "p.json"
+def test_the_command_saves_a_generation_that_show_opens(tmp_path, capsys):
+    saved = tmp_path / "g.json"
 
     code = cli.main(["profile", "hf:gpt2", "--meta", "-i", "1x128", "--generate", "2", "-o", str(saved)])
 
     out = capsys.readouterr().out
     assert code == 0
     assert "1 x 128 tokens of prompt, 2 new, dynamic cache" in out
+    made = flopsight.load(saved)
     blocks = 12 * 12 * 768 * 768
-    assert flopsight.load(tmp_path / "p.prefill.json").macs == 128 * blocks + 12 * 2 * 128 * 128 * 768 + 768 * 50257
-    assert flopsight.load(tmp_path / "p.decode.json").macs == 2 * (blocks + 768 * 50257) + 12 * 2 * (129 + 130) * 768
-
-
-def test_the_least_time_of_a_decoding_says_that_it_is_of_all_its_steps(capsys):
-    assert cli.main(["profile", "hf:gpt2", "--meta", "-i", "1x16", "--generate", "8", "--on", "h100-sxm"]) == 0
-
-    (takes,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("takes")]
-    assert " for 8 forwards (" in takes
-    assert "a forward on" not in takes
+    assert made.prefill.macs == 128 * blocks + 12 * 2 * 128 * 128 * 768 + 768 * 50257
+    assert made.decode.macs == 2 * (blocks + 768 * 50257) + 12 * 2 * (129 + 130) * 768
+    assert cli.main(["show", str(saved)]) == 0
+    assert capsys.readouterr().out == out
 
 
 def test_what_cannot_generate_is_one_sentence():

@@ -35,6 +35,19 @@ def check_positions(text: str, model: nn.Module, inputs: Mapping[str, Any], new_
             )
 
 
+def positions_of(model: nn.Module) -> int | None:
+    """Tokens that the decoder of a model has positions for, learned or computed, by its configuration."""
+    config: Any = getattr(model, "config", None)
+    if config is None:
+        return None
+    part = config.get_text_config(**({"decoder": True} if config.is_encoder_decoder else {}))
+    found = learned_positions(model, part)
+    if found is not None:
+        return found[1]
+    length = getattr(part, "max_position_embeddings", None)
+    return length if isinstance(length, int) else None
+
+
 def learned_positions(model: nn.Module, config: Any) -> tuple[str, int] | None:
     """The key of a configuration that says how many positions there are, and their number; None without such a table."""
     tables = [

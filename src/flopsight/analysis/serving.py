@@ -1,0 +1,220 @@
+"""What serving a model takes on a device: the least times, what binds them, and what fits the memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+
+from ..errors import InputError
+from ..results.generation import Generation, Step
+from ..results.kv_cache import KV_CACHE, STATIC
+from ..results.profile import Profile
+from .decoded import doubled_weights
+from .limits.predict import predict
+from .limits.roofline import COMPUTE, MEMORY, Roof, ceilings_for
+from .limits.step_load import Load, load_of, mean_load
+
+MEAN, FIRST, MIDDLE, LAST = "mean", "first", "middle", "last"
+PLACES = (MEAN, FIRST, MIDDLE, LAST)
+MOST = 1 << 24
+"""Batches and contexts above this are not looked for."""
+LASTING = ("parameters", "buffers")
+"""Kinds of memory that do not grow with the batch."""
+
+
+class Serving:
+    """A generation on one device: a named one, else the one that it ran on."""
+
+    def __init__(self, made: Generation, device: str | None = None) -> None:
+        self.made = made
+        self.device = device
+        self.ceilings = ceilings_for(made.last, device)
+
+    # -- times
+
+    @cached_property
+    def prefill_load(self) -> Load:
+        """The prompt of the batch."""
+        made = self.made
+        return load_of(
+            made.prefill, made.batch, tokens=max(made.prompt, made.seen), cache_bytes=made.kv.bytes_at(made.seen)
+        )
+
+    @cached_property
+    def _step_loads(self) -> dict[int, Load]:
+        return {step.number: self._load(step) for step in self.made.steps}
+
+    def _load(self, step: Step) -> Load:
+        moved = self.made.kv.bytes_moved(self.made.seen + step.number)
+        return load_of(step.profile, self.made.batch, cache_bytes=moved)
+
+    def step_load(self, at: str = MEAN) -> Load:
+        """A step of the decoding at a place among the new tokens."""
+        loads, made = self._step_loads, self.made
+        if at == MEAN:
+            weights = doubled_weights(made.steps)
+            return mean_load(list(zip(loads.values(), weights, strict=True)))
+        places = {FIRST: 0, MIDDLE: (made.new_tokens - 1) // 2, LAST: made.new_tokens - 1}
+        if at not in places:
+            raise InputError(f"at must be {', '.join(map(repr, PLACES[:-1]))} or {LAST!r}, not {at!r}.")
+        return loads[places[at]]
+
+    def prefill_roof(self, batch: float | None = None) -> Roof | None:
+        """The least seconds of the prompts."""
+        return self.prefill_load.least(self.ceilings, batch or self.made.batch) if self.ceilings else None
+
+    def step_roof(self, at: str = MEAN, batch: float | None = None) -> Roof | None:
+        """The least seconds of a step of the batch."""
+        load = self.step_load(at)
+        return load.least(self.ceilings, batch or self.made.batch) if self.ceilings else None
+
+    @property
+    def first_token(self) -> float | None:
+        """The least seconds until all sequences have their first token."""
+        roof = self.prefill_roof()
+        return roof.limit if roof else None
+
+    def per_output_token(self, at: str = MEAN) -> float | None:
+        """The least seconds of a step."""
+        roof = self.step_roof(at)
+        return roof.limit if roof else None
+
+    @property
+    def tokens_per_second(self) -> float | None:
+        """The most new tokens a second of the batch."""
+        seconds = self.per_output_token()
+        return self.made.batch / seconds if seconds else None
+
+    @property
+    def weight_bytes(self) -> float:
+        """Weights that a step of the batch reads."""
+        return self.step_load().weight_bytes(self.made.batch)
+
+    @cached_property
+    def crossover_batch(self) -> int | None:
+        """The batch from which on compute binds a step; None if none does, or if a peak is not known."""
+        return self._crossover(self.step_load())
+
+    @cached_property
+    def weights_crossover(self) -> int | None:
+        """The batch from which on compute binds the products with weights, whatever the cache takes."""
+        return self._crossover(self.step_load().without_cache)
+
+    def _crossover(self, load: Load) -> int | None:
+        ceilings = self.ceilings
+        if ceilings is None:
+            return None
+
+        def by_compute(batch: int) -> bool:
+            roof = load.least(ceilings, batch)
+            return roof is not None and bound_of(roof) == COMPUTE
+
+        return _first_true(by_compute)
+
+    def predicted(self, profile: Profile) -> float | None:
+        """Seconds of a forward by the shares of their limits that ops reach on the device; None if these were not measured."""
+        found = predict(profile, self.ceilings) if self.ceilings is not None and self.device is None else None
+        return found.step if found is not None else None
+
+    # -- memory
+
+    @property
+    def memory(self) -> int | None:
+        """Bytes of the device's memory."""
+        return self.ceilings.memory if self.ceilings is not None else None
+
+    @property
+    def peak(self) -> int | None:
+        """Bytes at the peak of prefill and decoding."""
+        peaks = [profile.peak_bytes for profile in (self.made.prefill, self.made.last)]
+        known = [peak for peak in peaks if peak is not None]
+        return max(known) if len(known) == len(peaks) else None
+
+    @property
+    def lasting(self) -> int:
+        """Bytes that do not grow with the batch: parameters and buffers."""
+        return _lasting(self.made.prefill)
+
+    @property
+    def largest_batch(self) -> int | None:
+        """The most sequences that fit, with all prompts in one forward; 0 if not even one does."""
+        return self._most(lambda batch: self._peak_at(batch, self.made.prompt))
+
+    @property
+    def largest_batch_in_turn(self) -> int | None:
+        """The most sequences that fit if the prompts run one after the other and all decode together."""
+        made = self.made
+
+        def needed(batch: int) -> float:
+            alone = self._prefill_bytes(1, made.prompt)
+            return max(alone + (batch - 1) * made.kv.bytes_at(made.seen), self._decode_bytes(batch, made.prompt))
+
+        return self._most(needed)
+
+    @property
+    def longest_context(self) -> int | None:
+        """The most tokens of a sequence that fit at this batch, at most as many as the model has positions; 0 if none do."""
+        made = self.made
+        prompts = self._most(lambda prompt: self._peak_at(made.batch, prompt))
+        if not prompts:
+            return prompts
+        tokens = prompts + made.new_tokens
+        return tokens if made.positions is None else min(tokens, made.positions)
+
+    def _most(self, needed: Callable[[int], float]) -> int | None:
+        memory = self.memory
+        if memory is None or self.peak is None:
+            return None
+        too_much = _first_true(lambda size: needed(size) > memory)
+        return MOST if too_much is None else too_much - 1
+
+    def _peak_at(self, batch: int, prompt: int) -> float:
+        """Bytes at the peak of other sizes: what is not lasting grows with the batch, temporaries also with the tokens."""
+        return max(self._prefill_bytes(batch, prompt), self._decode_bytes(batch, prompt))
+
+    def _prefill_bytes(self, batch: int, prompt: int) -> float:
+        counted = self.made.prompt
+        kept = self._kept(prompt, 0) / self._kept(counted, 0)
+        return _scaled(self.made.prefill, batch / self.made.batch, kept, prompt / counted)
+
+    def _decode_bytes(self, batch: int, prompt: int) -> float:
+        counted, new = self.made.prompt, self.made.new_tokens
+        kept = self._kept(prompt, new) / self._kept(counted, new)
+        return _scaled(self.made.last, batch / self.made.batch, kept, (prompt + new) / (counted + new))
+
+    def _kept(self, prompt: int, new: int) -> float:
+        """The cache of one sequence after another prompt; an encoder's keys and values grow with what it reads."""
+        made, kv = self.made, self.made.kv
+        new = made.new_tokens if kv.kind == STATIC else new
+        if kv.encoded_bytes:
+            return kv.bytes_at(made.seen + new) + kv.encoded_bytes * (prompt / made.prompt - 1)
+        return kv.bytes_at(prompt + new) or 1
+
+
+def bound_of(roof: Roof) -> str:
+    """What most of the least time goes to."""
+    return COMPUTE if 2 * roof.at_peak >= roof.limit else MEMORY
+
+
+def _lasting(profile: Profile) -> int:
+    return sum(profile.at_peak.get(kind, 0) for kind in LASTING)
+
+
+def _scaled(profile: Profile, batch: float, kept: float, longer: float) -> float:
+    """The peak with so many times the sequences, the cache of each, and the temporaries of each."""
+    cache, lasting = profile.at_peak.get(KV_CACHE, 0), _lasting(profile)
+    return lasting + batch * (kept * cache + longer * ((profile.peak_bytes or 0) - lasting - cache))
+
+
+def _first_true(holds: Callable[[int], bool]) -> int | None:
+    """The least number from 1 on for which a condition holds that holds for all greater ones; None up to `MOST`."""
+    high = 1
+    while not holds(high):
+        if high >= MOST:
+            return None
+        high *= 2
+    low = high // 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return high

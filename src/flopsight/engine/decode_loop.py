@@ -1,0 +1,187 @@
+"""The forwards of a generation with a model of transformers: the prompt, a step, and the cache between them."""
+
+from __future__ import annotations
+
+import inspect
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import nn
+
+from ..capture.model.tensors import tensors_in
+from ..capture.twin.meta_copy import on_meta
+from ..errors import InputError
+from ..results.kv_cache import DYNAMIC, CachePart, KVCache
+
+CACHE_NAMES = ("past_key_values", "cache_params")
+"""What a forward calls its keys and values, or its states."""
+GROWING = {"keys": -2, "values": -2, "indexer_keys": 1}
+"""What a layer of a cache has a row of for each token, and in which dimension."""
+
+
+def is_encoder_decoder(model: nn.Module) -> bool:
+    """Whether an encoder reads what a decoder then writes about."""
+    return bool(getattr(getattr(model, "config", None), "is_encoder_decoder", False))
+
+
+def check_generates(model: Any) -> None:
+    """Refuse a model that does not write one token after another."""
+    can_generate = getattr(model, "can_generate", lambda: False)()
+    if not can_generate or _cache_name(model) is None:
+        raise InputError(
+            f"{type(model).__name__} cannot generate token by token: that needs a model of transformers with a vocabulary "
+            f"head, whose forward takes {' or '.join(CACHE_NAMES)}. flopsight profile counts one forward of any model."
+        )
+
+
+def _cache_name(model: nn.Module) -> str | None:
+    takes = inspect.signature(model.forward).parameters
+    return next((name for name in CACHE_NAMES if name in takes), None)
+
+
+class DecodeLoop:
+    """One generation: the prompt, then one forward for each new token. What the tokens are does not matter to their costs."""
+
+    def __init__(self, model: nn.Module, prompt: torch.Tensor, new_tokens: int, kind: str) -> None:
+        self.model, self.new_tokens, self.kind = model, new_tokens, kind
+        self._prompt = prompt
+        self._cache_name = _cache_name(model) or ""
+        self.token = self._ones(1)
+
+    def _ones(self, tokens: int) -> torch.Tensor:
+        ids = torch.ones((self._prompt.shape[0], tokens), dtype=torch.int64, device="cpu")
+        return on_meta(ids) if self._prompt.is_meta else ids.to(self._prompt.device)
+
+    @property
+    def inputs(self) -> dict[str, torch.Tensor]:
+        """What the first forward takes."""
+        return {"input_ids": self._prompt}
+
+    @property
+    def prompt(self) -> int:
+        """Tokens in each prompt."""
+        return self._prompt.shape[1]
+
+    @property
+    def seen(self) -> int:
+        """Tokens of each sequence that the decoder has seen after the prompt."""
+        return self.prompt
+
+    def new_cache(self) -> Any:
+        """An empty cache of keys and values, or of states."""
+        return self._empty_cache(self.model.config, self.seen + self.new_tokens)
+
+    def _empty_cache(self, config: Any, length: int) -> Any:
+        import transformers
+
+        if self.kind == DYNAMIC:
+            return transformers.DynamicCache(config=config)
+        return transformers.StaticCache(config=config, max_cache_len=length)
+
+    def prefill(self, cache: Any, more: int = 0) -> None:
+        """One forward over the prompt and `more` tokens after it; only the last position's logits are needed."""
+        last = {"logits_to_keep": 1} if "logits_to_keep" in inspect.signature(self.model.forward).parameters else {}
+        ids = torch.cat([self._prompt, self._ones(more)], dim=1) if more else self._prompt
+        self.model(input_ids=ids, **{self._cache_name: cache}, use_cache=True, **last)
+
+    def step(self, cache: Any) -> None:
+        """One forward, which makes one token of each sequence."""
+        self.model(input_ids=self.token, **{self._cache_name: cache}, use_cache=True)
+
+    def decode(self, cache: Any) -> None:
+        """One forward for each new token."""
+        for _ in range(self.new_tokens):
+            self.step(cache)
+
+
+class EncodedLoop(DecodeLoop):
+    """The encoder once, with the decoder's first token; then one forward of the decoder for each new token."""
+
+    _encoded: torch.Tensor
+
+    @property
+    def inputs(self) -> dict[str, torch.Tensor]:
+        """What the encoder takes, and the token that the decoder begins with."""
+        return {str(self.model.main_input_name): self._prompt, "decoder_input_ids": self.token}
+
+    @property
+    def prompt(self) -> int:
+        """Positions that the encoder hands on; known after the prefill."""
+        return self._encoded.shape[1]
+
+    @property
+    def seen(self) -> int:
+        """The first token."""
+        return 1
+
+    def new_cache(self) -> Any:
+        """Keys and values of the decoder's own tokens, and of the encoder's; the latter take their length as it comes."""
+        import transformers
+
+        config: Any = self.model.config
+        own = self._empty_cache(config.get_text_config(decoder=True), self.seen + self.new_tokens)
+        return transformers.EncoderDecoderCache(own, transformers.DynamicCache())
+
+    def prefill(self, cache: Any, more: int = 0) -> None:
+        """The encoder, and the decoder's first token, which also makes the keys and values of what was encoded."""
+        inputs = {**self.inputs, "decoder_input_ids": self._ones(1 + more)}
+        output = self.model(**inputs, past_key_values=cache, use_cache=True)
+        self._encoded = output.encoder_last_hidden_state
+
+    def step(self, cache: Any) -> None:
+        """One forward of the decoder."""
+        from transformers.modeling_outputs import BaseModelOutput
+
+        encoded = BaseModelOutput(last_hidden_state=self._encoded)
+        self.model(encoder_outputs=encoded, decoder_input_ids=self.token, past_key_values=cache, use_cache=True)
+
+
+# -- what a cache holds
+
+
+def cache_tensors(cache: Any) -> list[torch.Tensor]:
+    """The keys, values and states that a cache holds, each once."""
+    found = {id(t): t for layer in _layers(cache) for t in tensors_in(list(vars(layer).values()))}
+    return [tensor for tensor in found.values() if tensor.is_floating_point()]
+
+
+def describe_cache(cache: Any, kind: str, batch: int, length: int) -> KVCache:
+    """What a cache that was made for `length` tokens keeps of each, in closed form."""
+    growing: Counter[int | None] = Counter()
+    state = 0
+    for layer in _layers(getattr(cache, "self_attention_cache", cache)):
+        for name, tensor in _named_tensors(layer):
+            size = tensor.numel() * tensor.element_size() // batch
+            if name in GROWING:
+                growing[_window(layer, kind, length)] += size // max(1, tensor.shape[GROWING[name]])
+            else:
+                state += size
+    parts = tuple(CachePart(size, window) for window, size in growing.items() if size)
+    other = getattr(cache, "cross_attention_cache", None)
+    encoded = sum(t.numel() * t.element_size() // batch for t in cache_tensors(other)) if other is not None else 0
+    return KVCache(kind, parts, state, encoded)
+
+
+def _window(layer: Any, kind: str, length: int) -> int | None:
+    """Tokens that a layer keeps at most; one that grows keeps one less than its window, in which the next token is too."""
+    if not getattr(layer, "is_sliding", False):
+        return None
+    if kind == DYNAMIC:
+        return int(layer.sliding_window) - 1
+    window = int(layer.max_cache_len)
+    return window if window < length else None  # a longer window is not allocated, and not known
+
+
+def _named_tensors(layer: Any) -> Iterator[tuple[str, torch.Tensor]]:
+    for name, value in vars(layer).items():
+        for tensor in tensors_in([value]):
+            if tensor.is_floating_point():
+                yield name, tensor
+
+
+def _layers(cache: Any) -> list[Any]:
+    if hasattr(cache, "self_attention_cache"):
+        return [*_layers(cache.self_attention_cache), *_layers(cache.cross_attention_cache)]
+    return getattr(cache, "layers", None) or [cache]
