@@ -10,7 +10,7 @@ PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 8 --dist loadfile 
 SEED ?= $(shell date +%s)
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test test-random test-old-cpu lanes torch-matrix lint bench accuracy figures report clean
+.PHONY: demo test test-random test-old-cpu lanes torch-matrix lint bench accuracy figures house report clean
 .SECONDARY:
 
 demo: $(READY)  ## profile an embedded model and show it
@@ -49,6 +49,9 @@ accuracy: .venvs/accuracy/.ready  ## write docs/accuracy.md anew
 
 figures: $(READY)  ## write docs/figures.md anew
 	$(BIN)/python tests/docs/figures_page.py
+
+house: $(READY)  ## write the floors and files of docs/architecture.md anew
+	$(BIN)/python tests/project/house.py
 
 report:  ## build the report page's script and style from frontend/ (needs Node)
 	cd frontend && npm ci --silent --no-audit --no-fund && npm run --silent build

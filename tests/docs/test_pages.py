@@ -4,11 +4,9 @@ import re
 from pathlib import Path
 
 import pytest
-import typer.main
 from docs import pages
 from interpreters import fork
 
-from flopsight.cli.app import app
 from flopsight.results.caveats import all_kinds
 
 MORE = {"docs/deepspeed.md": "deepspeed is in a lane of its own"}
@@ -77,19 +75,3 @@ def test_every_doubt_has_a_line_of_advice():
     told = [next(iter(cells.values())).strip("`") for cells in rows]
 
     assert sorted(told) == sorted(all_kinds())
-
-
-def test_the_house_plan_names_every_file():
-    """Formulas and embedded models go by their folder, commands by the page of the command line."""
-    plan = pages.text("docs/architecture.md")
-    source = pages.ROOT / "src" / "flopsight"
-    by_folder = {source / "formulas", source / "zoo"}
-    commands = {source / "cli" / f"{name}.py" for name in ("app", *typer.main.get_command(app).commands)}
-
-    left_out = [
-        str(path.relative_to(source))
-        for path in source.rglob("[!_]*.py")
-        if path.parent not in by_folder and path not in commands and path.name not in plan
-    ]
-
-    assert not left_out

@@ -1,26 +1,9 @@
 """The house plan: every import inside the package points down, and a profile's doors are the only exceptions."""
 
 import ast
-from pathlib import Path
+import re
 
-import flopsight
-
-ROOT = Path(flopsight.__file__).parent
-
-FLOORS = (
-    ("units", "errors", "progress"),
-    ("results", "files", "config"),
-    ("capture", "formulas", "hardware", "zoo", "distributed"),
-    ("analysis", "distributed.join", "distributed.gather"),
-    ("render", "script.frames"),
-    ("targets",),
-    ("engine",),
-    ("loop",),
-    ("script", "doctor"),
-    ("compat",),
-    ("cli", "integrations"),
-)
-"""From the ground up. A module may import its own floor's package and every floor below, never one above."""
+from project.house import FLOORS, PAGE, ROOT, SOURCE, made_anew, module_name
 
 ROOMS = {
     "hooks": set(),
@@ -36,6 +19,7 @@ DOORS = {
     "render",
     "to_html",
     "to_frame",
+    "plot",
     "save",
     "__str__",
     "mfu",
@@ -52,11 +36,6 @@ ROOF = {"", "__init__", "__main__", "profiling"}
 """The public names, `python -m flopsight`, and the import path that DeepSpeed's users know."""
 
 NO_TORCH = ("errors", "units", "progress", "config", "results", "files", "formulas", "analysis", "render", "hardware")
-
-
-def module_name(path):
-    parts = path.relative_to(ROOT).with_suffix("").parts
-    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
 def floor(name):
@@ -104,12 +83,12 @@ def _targets(node, name, is_package):
 
 
 def _exists(dotted):
-    path = ROOT.joinpath(*dotted.split(".")[1:])
+    path = SOURCE.joinpath(*dotted.split(".")[1:])
     return path.with_suffix(".py").exists() or (path / "__init__.py").exists()
 
 
 def package():
-    for path in sorted(ROOT.rglob("*.py")):
+    for path in sorted(SOURCE.rglob("*.py")):
         name = module_name(path)
         yield name, imports(ast.parse(path.read_text(encoding="utf-8")), name, path.name == "__init__.py")
 
@@ -219,3 +198,19 @@ def test_nothing_of_ours_imports_an_integration():
     ]
 
     assert not wrong, wrong
+
+
+def test_the_page_says_what_is_there():
+    page = PAGE.read_text(encoding="utf-8")
+
+    assert page == made_anew(page), "`make house` writes it anew"
+
+
+def test_every_file_that_the_page_names_is_there():
+    page = PAGE.read_text(encoding="utf-8").partition("## Every file")[0]
+    named = re.findall(r"`((?:[\w.]+/)+[\w.]*)`", page)
+
+    assert len(named) > 50
+    assert not [
+        name for name in named if not any((root / name).exists() for root in (SOURCE, SOURCE / "capture", ROOT))
+    ]

@@ -212,7 +212,7 @@ def test_a_file_is_called_after_its_picture(tmp_path, name):
 
 
 def test_a_picture_of_another_name_says_which_there_are(tmp_path):
-    with pytest.raises(InputError, match=r"icicle\.svg, roofline\.svg or curve\.svg"):
+    with pytest.raises(InputError, match=r"icicle\.svg, roofline\.svg, curve\.svg or timeline\.svg"):
         find_by_suffix(tmp_path / "a.svg")
 
 

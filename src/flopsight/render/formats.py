@@ -104,9 +104,10 @@ FORMATS = {
         Format("csv", "render.csv:render", suffix=".csv"),
         Format("trace", "render.trace:render", suffix=".trace.json", needs_timeline=True, verbatim=True),
         Format("html", "render.html:render", suffix=".html", file_only=True),
-        Format("icicle", "render.plots:icicle", file_only=True, picture=True),
-        Format("roofline", "render.plots:roofline", file_only=True, picture=True),
-        Format("curve", "render.plots:curve", file_only=True, picture=True),
+        Format("icicle", "render.pictures:icicle", file_only=True, picture=True),
+        Format("roofline", "render.pictures:roofline", file_only=True, picture=True),
+        Format("curve", "render.pictures:curve", file_only=True, picture=True),
+        Format("timeline", "render.pictures:timeline", file_only=True, picture=True, needs_timeline=True),
     )
 }
 """Every format by name. To add one: write its file, add its line."""

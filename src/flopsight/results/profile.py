@@ -24,6 +24,7 @@ from .world import ALONE, Whole, World
 
 if TYPE_CHECKING:
     from ..analysis.findings import Finding
+    from ..render.pictures import Pictures
     from .caveats import Caveat
 
 
@@ -305,6 +306,13 @@ class Profile:
         from ..render.html import write
 
         return write(self, Path(path), depth=depth, full=full)
+
+    @property
+    def plot(self) -> Pictures:
+        """Figures for a notebook or a paper: `p.plot.icicle()`, `.roofline()`, `.memory()`, `.timeline()`."""
+        from ..render.pictures import Pictures
+
+        return Pictures(self)
 
     def to_frame(self) -> Any:
         """One row a module, as a pandas DataFrame."""

@@ -7,11 +7,13 @@ import pytest
 from profiles import lenet, module, rooted
 
 from flopsight.errors import InputError
-from flopsight.render.plots import curve, icicle, roofline
+from flopsight.render.pictures import curve, icicle, roofline, timeline
 from flopsight.results.ceilings import Ceilings
 from flopsight.results.costs import Cost, OpRow, Phases
 from flopsight.results.memory_curve import MemoryCurve
 from flopsight.results.profile import Environment, Profile
+from flopsight.results.records import Span
+from flopsight.results.timings import Stat, Timing
 
 
 @pytest.fixture(autouse=True)
@@ -51,7 +53,64 @@ def computing():
 def test_an_icicle_names_its_modules(tmp_path):
     said = texts(icicle(lenet(), tmp_path / "icicle.svg", by="flops"))
 
-    assert {"LeNet5", "feature_extractor: Sequential", "LeNet5, width by flops"} <= set(said)
+    assert {"LeNet5", "Conv2d"} <= set(said), "a module, and a kind in the legend"
+    assert any(text.startswith("feature_extractor ") and text.endswith("%") for text in said)
+    assert any(text.startswith("LeNet5: ") and text.endswith("width by FLOPs of the step") for text in said)
+
+
+def stacked(times):
+    """A training step of 10 s: three equal blocks, each with these seconds of forward and backward; the rest is the optimizer's."""
+    leaf = replace(module("fc", "Linear"), latency=times[0], backward_latency=times[1])
+    blocks = [replace(module(str(n), "Block", leaf), latency=times[0], backward_latency=times[1]) for n in range(3)]
+    layers = replace(module("layers", "ModuleList", *blocks), latency=3 * times[0], backward_latency=3 * times[1])
+    root = replace(module("", "Net", layers), latency=3 * times[0], backward_latency=3 * times[1])
+    whole = 3 * sum(times)
+    timing = Timing(
+        forward=Stat((3 * times[0],)), backward=Stat((3 * times[1],)), optimizer=Stat((10 - whole,)), step=Stat((10.0,))
+    )
+    return Profile(rooted(root), timing=timing, trained=True)
+
+
+def test_an_icicle_by_time_shows_the_whole_step_with_stacks_as_one_and_the_optimizer(tmp_path):
+    said = texts(icicle(stacked((2.0, 0.5)), tmp_path / "icicle.svg", by="time"))
+
+    assert "Net: 10.0 s, width by time" in said
+    assert {"layers 75%", "Block x 3 75%", "fc 75%", "optimizer 25%"} <= set(said)
+
+
+def test_a_name_without_room_ends_in_an_ellipsis(tmp_path):
+    leaves = [replace(module(f"a_very_long_name_{n}", "Linear"), latency=1.0) for n in "abcdefgh"]
+    wide = Profile(rooted(replace(module("", "Net", *leaves), latency=8.0)))
+
+    said = texts(icicle(wide, tmp_path / "icicle.svg", by="time"))
+
+    assert any(text.startswith("a_very_") and text.endswith("…") for text in said)
+
+
+def test_a_profile_hands_out_figures_that_show_themselves():
+    figure = stacked((2.0, 1.0)).plot.icicle(width=3.4)
+
+    assert figure.get_figwidth() == 3.4
+    assert figure._repr_png_().startswith(b"\x89PNG")
+
+
+def test_a_timeline_has_modules_over_the_ops_that_no_other_op_covers(tmp_path):
+    spans = (
+        Span("Net", "module", 0, 1_000_000, 1),
+        Span("fc", "module", 0, 600_000, 1, "fc"),
+        Span("aten::linear", "op", 0, 600_000, 1, "fc"),
+        Span("aten::addmm", "op", 100_000, 500_000, 1, "fc"),
+    )
+
+    said = texts(timeline(replace(lenet(), timeline=spans), tmp_path / "timeline.svg"))
+
+    assert {"modules", "ops", "Net", "fc", "aten::linear"} <= set(said)
+    assert "aten::addmm" not in said
+
+
+def test_a_profile_without_a_timeline_says_how_to_take_one(tmp_path):
+    with pytest.raises(InputError, match="timeline=True"):
+        timeline(lenet(), tmp_path / "timeline.svg")
 
 
 def test_an_icicle_by_something_else_names_what_it_can_be_drawn_by(tmp_path):
@@ -64,7 +123,7 @@ def test_a_roofline_has_the_devices_peak_and_its_ridge(tmp_path):
 
     # 1,000 FLOP/s over 100 bytes a second
     assert "float32 1.00 kFLOP/s, ridge at 10" in said
-    assert "Net on toy (datasheet)" in said
+    assert "limits of Net on toy (datasheet)" in said
 
 
 def test_a_roofline_without_ceilings_says_how_to_name_a_device(tmp_path):
@@ -75,7 +134,7 @@ def test_a_roofline_without_ceilings_says_how_to_name_a_device(tmp_path):
 def test_a_roofline_is_drawn_on_another_device(tmp_path):
     said = texts(roofline(replace(computing(), ceilings=None), tmp_path / "roofline.svg", on="h100-sxm"))
 
-    assert "Net on H100 SXM5 80GB (datasheet)" in said
+    assert "limits of Net on H100 SXM5 80GB (datasheet)" in said
 
 
 def test_memory_over_the_step_names_the_peak_the_phases_and_the_kinds(tmp_path):

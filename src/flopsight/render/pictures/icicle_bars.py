@@ -1,0 +1,118 @@
+"""The icicle: each module a bar below the module that it is in, as wide as its share; stacks of equal blocks are one bar."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from ...analysis.figures import BOOK, UNITS
+from ...analysis.folding import fold, times
+from ...analysis.limits.utilization import step_seconds
+from ...errors import InputError
+from ...results.node import Node
+from ...results.profile import Profile
+from .canvas import GREY, HUES, SMALL, USUAL, Picture, canvas, colours, fitted, legend, plain
+
+LEAST = 0.004
+"""Share of the width below which a module is not drawn."""
+ROW = 0.24
+"""Height of a bar in inches."""
+OPTIMIZER = "optimizer"
+
+
+WIDTHS = {
+    "time": ("latency", "backward_latency"),
+    "flops": ("step_flops",),
+    "params": ("params",),
+    "saved": ("activation_bytes",),
+}
+"""What the width of a bar can stand for: a figure, or several whose sum it is."""
+
+
+@dataclass(frozen=True)
+class Bar:
+    """One rectangle: where it begins, how wide it is as shares of the whole, how deep it lies."""
+
+    name: str
+    kind: str
+    left: float
+    width: float
+    level: int
+    leaf: bool = False
+
+
+def drawn(profile: Profile, by: str | None, width: float) -> Picture:
+    """The icicle; as a rule by time if the profile was timed."""
+    chosen = by or ("time" if profile.root.latency else "flops")
+    if chosen not in WIDTHS:
+        raise InputError(f"An icicle cannot be drawn by {chosen!r}; it can be drawn by {', '.join(WIDTHS)}.")
+    whole, rest = _whole(profile, chosen)
+    bars = list(bars_of(fold(profile.root), partial(_size, WIDTHS[chosen]), whole))
+    if rest and whole:
+        bars.append(Bar(OPTIMIZER, OPTIMIZER, 1 - rest / whole, rest / whole, 1, leaf=True))
+    depth = 1 + max(bar.level for bar in bars)
+    picture, axes = canvas(width, ROW * depth + 0.75)
+    shades = _shades(bars)
+    for bar in bars:
+        colour = shades.get(bar.kind, GREY) if bar.leaf else "#EDEDED"
+        axes.barh(-bar.level, bar.width, left=bar.left, height=0.94, color=colour, edgecolor="white", linewidth=0.6)
+        text = fitted(_label(bar), bar.width * width * 0.96)
+        axes.text(bar.left + bar.width / 2, -bar.level, text, ha="center", va="center", fontsize=SMALL)
+    axes.set_axis_off()
+    axes.set(xlim=(0, 1), ylim=(0.5 - depth, 0.5))
+    figure = BOOK[WIDTHS[chosen][0]]
+    what = "time" if chosen == "time" else figure.label
+    axes.set_title(plain(f"{profile.root.kind}: {UNITS[figure.unit].text(whole)}, width by {what}"), fontsize=USUAL)
+    legend(axes, {kind: colour for kind, colour in shades.items() if colour != GREY}, below=-0.02)
+    return picture
+
+
+def bars_of(root: Node, size: Callable[[Node], float], whole: float) -> Iterator[Bar]:
+    """Every module wide enough to be seen."""
+    share = size(root) / whole if whole else 1.0
+    stack = [(root, 0.0, min(1.0, share or 1.0), 0, 1)]
+    while stack:
+        node, left, width, level, around = stack.pop()
+        shown: list[tuple[Node, float, float, int, int]] = []
+        total = max(size(node), sum(map(size, node.children)))
+        at = left
+        for child in node.children if total else ():
+            part = width * size(child) / total
+            if part >= LEAST:
+                shown.append((child, at, part, level + 1, times(node)))
+            at += part
+        name = f"{node.kind} x {times(node)}" if times(node) > around else node.name or node.kind
+        yield Bar(name, node.kind, left, width if level else 1.0, level, leaf=not shown)
+        stack += reversed(shown)
+
+
+def _whole(profile: Profile, by: str) -> tuple[float, float]:
+    """What the full width stands for, and how much of it the optimizer takes beside the modules."""
+    size = _size(WIDTHS[by], profile.root)
+    if by != "time" or not profile.trained:
+        return size, 0.0
+    optimizer = profile.timing.optimizer.median if profile.timing.optimizer else 0.0
+    return max(step_seconds(profile) or 0.0, size + optimizer), optimizer
+
+
+def _size(figures: Sequence[str], node: Node) -> float:
+    return sum((BOOK[key].of_node or _nothing)(node) or 0 for key in figures)
+
+
+def _nothing(_node: Node) -> None:
+    return None
+
+
+def _label(bar: Bar) -> str:
+    return f"{bar.name} {bar.width:.0%}" if 0.03 < bar.width < 1 else bar.name
+
+
+def _shades(bars: list[Bar]) -> dict[str, str]:
+    """A colour for the kinds of module that take most, by the bars that nothing lies below."""
+    widths: Counter[str] = Counter()
+    for bar in bars:
+        if bar.leaf:
+            widths[bar.kind] += bar.width  # type: ignore[assignment]
+    return colours([kind for kind, _ in widths.most_common(len(HUES))])
