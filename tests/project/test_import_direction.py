@@ -214,3 +214,13 @@ def test_every_file_that_the_page_names_is_there():
     assert not [
         name for name in named if not any((root / name).exists() for root in (SOURCE, SOURCE / "capture", ROOT))
     ]
+
+
+def test_no_file_name_stands_twice_but_a_value_beside_its_command():
+    homes = {}
+    for path in SOURCE.rglob("[!_]*.py"):
+        homes.setdefault(path.name, []).append(path.parent.relative_to(SOURCE).as_posix())
+    twice = {name: sorted(rooms) for name, rooms in homes.items() if len(rooms) > 1}
+
+    assert set(map(tuple, twice.values())) <= {("cli", "results")}, twice
+    assert len(twice) <= 4, "profile, run, sweep, plan"
