@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..files.store import load
+from ..files.store import load_static
 from ..results.generation import Generation
 from . import options
 
@@ -11,5 +11,5 @@ def advise(profile: options.ProfileFile, on: options.On = None) -> None:
     """List what could be changed, the largest win first, each with its evidence and the next move."""
     from ..analysis.advice import advice_lines
 
-    found = load(profile)
+    found = load_static(profile)
     print("\n".join(advice_lines(found.middle if isinstance(found, Generation) else found, on)))

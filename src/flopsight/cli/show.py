@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from ..errors import InputError
 from ..files.store import load, load_profile
+from ..files.whole_files import check_writable
+from ..results.run import Run
 from . import options
 from .views import prepare_view
 
@@ -26,8 +29,26 @@ def show(
     if len(profiles) > 1:
         _side_by_side(profiles, "table" if format == "tree" else format, output or ())
         return
+    found = load(profiles[0])
+    if isinstance(found, Run):
+        _run(found, format, output or ())
+        return
     view = prepare_view(format, depth=depth, top=top, full=full, width=width, sort=sort, on=on, outputs=output or ())
-    view.present(load(profiles[0]))
+    view.present(found)
+
+
+def _run(found: Run, format: str, outputs: Sequence[Path]) -> None:
+    """A monitored run, as text and as pages."""
+    if format != "tree":
+        raise InputError(f"A monitored run is not drawn as {format}: leave -f out, or write a page with -o run.html.")
+    for path in outputs:
+        if path.suffix != ".html":
+            raise InputError(f"-o {path} must end in .html: a monitored run is printed, or written as a page.")
+        check_writable(path)
+    print(found)
+    for path in outputs:
+        found.to_html(path)
+        print(f"Saved {path}", file=sys.stderr)
 
 
 def _side_by_side(paths: Sequence[Path], format: str, outputs: Sequence[Path]) -> None:

@@ -24,6 +24,7 @@ from ..results.node import Node
 from ..results.profile import Profile
 from ..results.rank_summary import fingerprint, summary_of
 from ..results.records import PHASES, Span
+from ..results.run import Run
 from ..results.timings import Stat
 from ..results.world import World
 from .codec import (
@@ -56,23 +57,33 @@ def save(profile: Profile | Job | Generation, path: str | Path) -> Path:
     return write_text(path, dumps(profile))
 
 
-def load(path: str | Path) -> Profile | Job | Generation:
-    """Read a profile, or a job of several ranks, that `save` wrote."""
+def load(path: str | Path) -> Profile | Job | Generation | Run:
+    """Read what `save` wrote: a Profile, a Job of several ranks, a Generation or a monitored Run."""
     try:
         contents = read_text(path)
     except FileNotFoundError:
         raise ProfileFileError(f"There is no file {path}.") from None
     except (OSError, ValueError) as problem:
         raise ProfileFileError(f"{path} cannot be read: {problem}.") from None
-    return loads(contents, str(path))
+    from .run_file import is_run, load_run
+
+    return load_run(contents, str(path)) if is_run(contents) else loads(contents, str(path))
 
 
 def load_profile(path: str | Path) -> Profile:
     """Read a profile; a job is read as the model that its ranks make up, a generation as the middle step of its decoding."""
-    found = load(path)
+    found = load_static(path)
     if isinstance(found, Generation):
         return found.middle
     return found.model if isinstance(found, Job) else found
+
+
+def load_static(path: str | Path) -> Profile | Job | Generation:
+    """Read anything but a monitored run."""
+    found = load(path)
+    if isinstance(found, Run):
+        raise ProfileFileError(f"{path} is a monitored run, not a profile. Show it: flopsight show {path}")
+    return found
 
 
 def dumps(profile: Profile | Job | Generation) -> str:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from .. import units
+from ..files.printable import one_line
 from ..results.run import Interval, Run, thinned
 
 ROWS = 12
 """Rows of the table over time."""
+MOST_SLOW = 8
 
 
 def line(interval: Interval) -> str:
@@ -14,10 +16,10 @@ def line(interval: Interval) -> str:
     parts = [f"step {interval.last:,}"]
     if interval.mfu is not None:
         parts.append(f"MFU {units.percent(interval.mfu)}")
+    if interval.step_seconds is not None:
+        parts.append(f"{units.seconds(interval.step_seconds)} a step")
     if interval.model_flops is not None:
         parts.append(f"{units.si(interval.model_flops, 'FLOP')} a step")
-    if interval.step_seconds is not None:
-        parts.append(units.seconds(interval.step_seconds))
     if interval.tokens_per_second is not None:
         parts.append(f"{units.si(interval.tokens_per_second)} tokens/s")
     elif interval.samples_per_second is not None:
@@ -33,6 +35,114 @@ def text(run: Run) -> str:
     """The run as text."""
     whole = run.whole
     if whole is None:
-        return "\n".join(["No step was seen.", *run.notes])
+        return "\n".join(["No step was seen.", *map(one_line, run.notes)])
+    lines = [f"{one_line(run.model) or 'A run'}: {_steps(run.steps)}, {where(run)}".rstrip(", "), ""]
+    lines += [f"  {name:<24}{value}" for name, value in facts(run)]
     rows = thinned(run.intervals, ROWS)
-    return "\n".join([line(whole), *map(line, rows if len(rows) > 1 else ()), *run.notes])
+    if len(rows) > 1:
+        lines += ["", "Over time", *_table(rows)]
+    if run.slow:
+        lines += ["", f"Slow steps ({len(run.slow)} of {run.steps:,})"]
+        slowest = sorted(run.slow, key=lambda slow: -slow.seconds)[:MOST_SLOW]
+        lines += [
+            f"  step {slow.step:<8,}{units.seconds(slow.seconds):>9}, usually {units.seconds(slow.usual)}: "
+            f"{one_line(slow.why)}"
+            for slow in sorted(slowest, key=lambda slow: slow.step)
+        ]
+    lines += ["", *map(one_line, run.notes)] if run.notes else []
+    return "\n".join(lines)
+
+
+def where(run: Run) -> str:
+    """The device and the rank."""
+    name = one_line(run.environment.device_name or run.environment.device)
+    return f"{name}, rank {run.world.rank} of {run.world.size}" if run.world.size > 1 else name
+
+
+def facts(run: Run) -> list[tuple[str, str]]:
+    """Names and values of the whole run; what is not known is left out."""
+    whole = run.whole
+    assert whole is not None
+    found: list[tuple[str, str | None]] = [
+        ("MFU", _share(whole.mfu)),
+        ("HFU", _share(whole.hfu) if whole.hfu != whole.mfu else None),
+        ("model FLOPs a step", _si(whole.model_flops, "FLOP")),
+        ("step, median", _spread(run)),
+        ("step, mean", None if whole.step_seconds is None else units.seconds(whole.step_seconds)),
+        ("waiting for data", _wait(whole)),
+        ("tokens", _si(whole.tokens_per_second, "/s")),
+        ("samples", _si(whole.samples_per_second, "/s")),
+        ("peak memory", None if whole.peak_bytes is None else units.size(whole.peak_bytes)),
+        ("energy a step", _si(whole.joules, "J")),
+        ("energy a token", _per_token(whole)),
+        ("updates skipped", f"{whole.skipped:,}" if whole.skipped else None),
+        ("validation, apart", _validation(whole)),
+        ("steps interpolated", f"{whole.estimated:,}" if whole.estimated else None),
+        ("kinds of calls counted", f"{run.shapes:,}" if run.shapes else None),
+    ]
+    return [(name, value) for name, value in found if value is not None]
+
+
+def _steps(number: int) -> str:
+    return f"{number:,} step{'s' if number != 1 else ''}"
+
+
+def _share(value: float | None) -> str | None:
+    return None if value is None else units.percent(value)
+
+
+def _si(value: float | None, unit: str) -> str | None:
+    return None if value is None else units.si(value, unit)
+
+
+def _spread(run: Run) -> str | None:
+    if run.median_seconds is None:
+        return None
+    middle = units.seconds(run.median_seconds)
+    if run.quartiles is None or run.steps < 4:
+        return middle
+    low, high = map(units.seconds, run.quartiles)
+    return f"{middle}, half of them from {low} to {high}"
+
+
+def _wait(whole: Interval) -> str | None:
+    if whole.data_wait_seconds is None or not whole.seconds:
+        return None
+    return f"{units.seconds(whole.data_wait_seconds)} a step ({units.percent(whole.waited / whole.seconds)})"
+
+
+def _per_token(whole: Interval) -> str | None:
+    if whole.joules is None or not whole.tokens or not whole.timed:
+        return None
+    return units.si(whole.joules / (whole.tokens / whole.timed), "J")
+
+
+def _validation(whole: Interval) -> str | None:
+    if not whole.validations:
+        return None
+    calls = f"{whole.validations:,} call{'s' if whole.validations != 1 else ''}"
+    return f"{units.seconds(whole.validation_seconds)}, {calls}"
+
+
+def _table(rows: tuple[Interval, ...]) -> list[str]:
+    columns = {
+        "steps": [f"{row.first:,}-{row.last:,}" if row.steps > 1 else f"{row.first:,}" for row in rows],
+        "step": [_seconds(row.step_seconds) for row in rows],
+        "MFU": [_share(row.mfu) or "" for row in rows],
+        "FLOPs": [_si(row.model_flops, "") or "" for row in rows],
+        "tokens/s": [_si(row.tokens_per_second, "") or "" for row in rows],
+        "samples/s": [_si(row.samples_per_second, "") or "" for row in rows],
+        "data wait": [_seconds(row.data_wait_seconds) for row in rows],
+        "peak": ["" if row.peak_bytes is None else units.size(row.peak_bytes) for row in rows],
+    }
+    shown = {title: cells for title, cells in columns.items() if any(cells)}
+    widths = {title: max(len(title), *map(len, cells)) for title, cells in shown.items()}
+    head = "  ".join(title.rjust(widths[title]) for title in shown)
+    return [
+        f"  {head}",
+        *("  " + "  ".join(shown[title][at].rjust(widths[title]) for title in shown) for at in range(len(rows))),
+    ]
+
+
+def _seconds(value: float | None) -> str:
+    return "" if value is None else units.seconds(value)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from .profile import Environment, Profile
@@ -168,8 +169,6 @@ class Run:
     """How many different calls of the model were counted."""
     notes: tuple[str, ...] = ()
     """What is not known, or not as it should be."""
-    peak_flops: float | None = None
-    """FLOP/s at which the work of a step would run at its peak: model FLOPs over MFU and time."""
     profile: Profile | None = None
     """The first counted call of the model, by module."""
 
@@ -182,6 +181,19 @@ class Run:
     def steps(self) -> int:
         """How many steps there were."""
         return sum(interval.steps for interval in self.intervals)
+
+    def save(self, path: str | Path) -> Path:
+        """Write a file that `flopsight.load` and `flopsight show` open."""
+        from ..files.run_file import save_run
+
+        return save_run(self, path)
+
+    def to_html(self, path: str | Path) -> Path:
+        """Write a page with MFU, tokens, memory and data wait over time."""
+        from ..files.whole_files import write_text
+        from ..render.run_html import page
+
+        return write_text(path, page(self))
 
     def render(self, format: str = "run") -> str:
         """The run as text."""
@@ -214,12 +226,6 @@ def thinned(intervals: Sequence[Interval], most: int) -> tuple[Interval, ...]:
         pairs = [kept[at : at + 2] for at in range(0, len(kept), 2)]
         kept = [pair[0].joined(pair[1]) if len(pair) == 2 else pair[0] for pair in pairs]
     return tuple(kept)
-
-
-def sums(interval: Interval) -> dict[str, Any]:
-    """The fields that a file has to hold: those that differ from a new interval's."""
-    usual = replace(Interval(0), first=-1)
-    return {f.name: value for f in fields(interval) if (value := getattr(interval, f.name)) != getattr(usual, f.name)}
 
 
 def _both(one: Any, other: Any) -> Any:

@@ -17,7 +17,7 @@ from ...capture.time.clock import pausing
 from ...capture.twin.meta_copy import NoTwinError
 from .backward_path import CallGraph, calls_reached
 from .counted_work import CallCount, CountedWork, count_call, may_train
-from .live_steps import LiveSteps
+from .live_steps import LiveSteps, SlowProfile
 from .signatures import signature
 from .step import Step
 from .step_clock import StepClock
@@ -36,6 +36,8 @@ class CallWork:
         self.counted = CountedWork.on(device)
         self.notes: dict[str, None] = {}
         """What a user should know; a dict, to keep the order."""
+        self.slow: SlowProfile | None = None
+        """Who wants a profile of a slow step."""
         self._clock = clock
         self._device = device.type
         self._given = models
@@ -69,7 +71,7 @@ class CallWork:
         grad = torch.is_grad_enabled()
         if grad:
             self._trained.add(module)
-        passed_on = any([value.requires_grad for value in (*args, *kwargs.values()) if type(value) is torch.Tensor])
+        passed_on = any(value.requires_grad for value in (*args, *kwargs.values()) if type(value) is torch.Tensor)
         family = (id(module), module.training, grad, passed_on, self._autocast(), self._frozen(module))
         key = (signature(args, kwargs), family)
         sizes = self._sizes.get(key)
@@ -82,7 +84,9 @@ class CallWork:
         step.keys.append(key)
         if self._live is None:
             self._note(step, self._look_up(step, key, family, sizes[0] or sizes[1] or 0, module, args, kwargs), family)
-        return call if self._live is None else self._live.begin(step, module, call)
+        if self._live is not None:
+            return self._live.begin(step, module, call)
+        return call if self.slow is None else self.slow.begin(step, module, call)
 
     def _note(self, step: Step, count: CallCount | None, family: Hashable) -> None:
         kind = self._families.setdefault(family, len(self._families))
@@ -118,6 +122,8 @@ class CallWork:
 
     def step_ends(self, step: Step) -> None:
         """The step is over."""
+        if self.slow is not None:
+            self.slow.end()
         if self._live is not None:
             count = self._live.end(step)
             step.work = None if count is None else count.forward + count.backward
@@ -127,8 +133,9 @@ class CallWork:
 
     def close(self) -> None:
         """Stop at once."""
-        if self._live is not None:
-            self._live.close()
+        for counting in (self._live, self.slow):
+            if counting is not None:
+                counting.close()
 
     def _count_steps(self, why: str) -> None:
         """From the next step on, count steps while they run."""

@@ -7,6 +7,8 @@ import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from contextvars import copy_context
+from functools import partial
 from time import monotonic
 from typing import Any
 
@@ -19,7 +21,15 @@ STUCK = 2.0
 """Seconds without progress after which the end of a run waits for a sink no longer."""
 LONGEST = 30.0
 """Seconds that the end of a run waits for a sink that makes progress."""
-Deliver = Callable[[Interval, dict[str, float]], None]
+
+
+class Figures(dict[str, float]):
+    """The figures of an interval by name, and the line that a file gets of it."""
+
+    line = ""
+
+
+Deliver = Callable[[Interval, Figures], None]
 
 
 class Delivery:
@@ -30,15 +40,17 @@ class Delivery:
         self.dropped = 0
         self._deliver = deliver
         self._close = close
+        self._context = copy_context()
         self._waiting: queue.Queue[Any] = queue.Queue(MOST_WAITING)
         self._thread: threading.Thread | None = None
         self._failed = False
         self._done = 0
 
-    def put(self, interval: Interval, figures: dict[str, float]) -> None:
+    def put(self, interval: Interval, figures: Figures) -> None:
         """Hand over, without waiting."""
         if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name=f"flopsight to {self.name}", daemon=True)
+            run = partial(self._context.run, self._run)  # trackers keep their current run in the context
+            self._thread = threading.Thread(target=run, name=f"flopsight to {self.name}", daemon=True)
             self._thread.start()
         try:
             self._waiting.put_nowait((interval, figures))

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from typing import Any
+from collections.abc import Callable, Hashable
 
 import torch
 from torch import nn
@@ -15,11 +14,52 @@ from ...capture.model.sites import Sites
 from ...capture.time.clock import pausing
 from ...engine.counting import make_counter
 from ...engine.run_profile import Options, build_profile
+from ...results.profile import Profile
 from .counted_work import CallCount, CountedWork
 from .step import Step
 
 MOST_STEPS = 16
 """Steps that are counted while they run, which slows them; the work of further kinds is interpolated in their tokens."""
+MOST_PROFILES = 3
+"""Profiles of slow steps in a run."""
+
+
+class StepCounter:
+    """A counter from the first call of a step to its end; the step is slowed, and says so."""
+
+    def __init__(self) -> None:
+        self._counter: Counter | None = None
+        self._model: nn.Module | None = None
+
+    @property
+    def running(self) -> bool:
+        """True from the beginning of a counted step to its end."""
+        return self._counter is not None
+
+    def start(self, step: Step, module: nn.Module, call: Call) -> Call:
+        """Count from here on; gives what is to be called in place of `call`."""
+        with pausing():
+            # every module that the step calls is a root of its own, and the loop's work outside them is counted too
+            self._counter = make_counter(Sites(), Options(in_loop=True))
+            self._counter.__enter__()
+        self._model, step.slowed = module, True
+        return self._counter.watch(call)
+
+    def finish(self) -> Profile:
+        """The profile of what ran since."""
+        counter, self._counter = self._counter, None
+        assert counter is not None
+        assert self._model is not None
+        with pausing():
+            counter.__exit__(None, None, None)
+            run = ModelRun(self._model, (torch.empty(0),))
+            return build_profile(counter.tape, counter.sites, Options(run=run))
+
+    def close(self) -> None:
+        """Stop counting at once."""
+        counter, self._counter = self._counter, None
+        if counter is not None:
+            counter.__exit__(None, None, None)
 
 
 class LiveSteps:
@@ -27,49 +67,67 @@ class LiveSteps:
 
     def __init__(self, counted: CountedWork) -> None:
         self._counted = counted
+        self._counter = StepCounter()
         self._beginnings: set[Hashable] = set()
         self._again = False
         """True after a step that began like a known one and then differed: the next one is counted."""
         self._done = 0
-        self._counter: Counter | None = None
-        self._model: nn.Module | None = None
 
     def begin(self, step: Step, module: nn.Module, call: Call) -> Call:
         """At a call of the model: count from here on, if the step may be a new one."""
-        if self._counter is not None:
+        if self._counter.running or len(step.keys) > 1 or self._done >= MOST_STEPS:
             return call
-        first = len(step.keys) == 1
-        if not first or self._done >= MOST_STEPS or not (self._again or step.keys[0] not in self._beginnings):
+        if not self._again and step.keys[0] in self._beginnings:
             return call
-        with pausing():
-            # every module that the step calls is a root of its own, the loop's work outside them included
-            self._counter = make_counter(Sites(), Options(in_loop=True))
-            self._counter.__enter__()
-        self._model, self._done, step.slowed = module, self._done + 1, True
-        return self._counter.watch(call)
+        self._done += 1
+        return self._counter.start(step, module, call)
 
     def end(self, step: Step) -> CallCount | None:
         """The work of a step that is over, counted now or before; an estimate if it is none of those."""
         key: Hashable = ("step", tuple(step.keys), step.backwards)
         size = (step.tokens or step.samples or 0) if step.calls else 0
-        counter, self._counter = self._counter, None
-        if counter is not None:
-            with pausing():
-                counter.__exit__(None, None, None)
-                assert self._model is not None
-                run = ModelRun(self._model, (torch.empty(0),))
-                profile = build_profile(counter.tape, counter.sites, Options(run=run))
-                self._beginnings.update(step.keys[:1])
-                self._again = False
-                return self._counted.remember(key, "step", size, profile)
+        if self._counter.running:
+            profile = self._counter.finish()
+            self._beginnings.update(step.keys[:1])
+            self._again = False
+            return self._counted.remember(key, "step", size, profile)
         work = self._counted.known.get(key)
         if work is None and step.keys:
             self._again = True
             return self._counted.estimate("step", size)
         return work
 
-    def close(self, problem: Any = None) -> None:
+    def close(self) -> None:
         """Stop counting at once."""
-        counter, self._counter = self._counter, None
-        if counter is not None:
-            counter.__exit__(type(problem) if problem else None, problem, None)
+        self._counter.close()
+
+
+class SlowProfile:
+    """Takes a profile of the next step that begins like one that was slow, and hands it on."""
+
+    def __init__(self, deliver: Callable[[Profile], None]) -> None:
+        self._deliver = deliver
+        self._counter = StepCounter()
+        self._wanted: Hashable = None
+        self._left = MOST_PROFILES
+
+    def want(self, step: Step) -> None:
+        """A step was slow."""
+        if self._left and step.keys and self._wanted is None:
+            self._wanted = step.keys[0]
+
+    def begin(self, step: Step, module: nn.Module, call: Call) -> Call:
+        """At the first call of a step: count it if one like it was slow."""
+        if self._wanted is None or len(step.keys) != 1 or step.slowed or step.keys[0] != self._wanted:
+            return call
+        self._wanted, self._left = None, self._left - 1
+        return self._counter.start(step, module, call)
+
+    def end(self) -> None:
+        """At the end of a step: hand on its profile, if it was counted."""
+        if self._counter.running:
+            self._deliver(self._counter.finish())
+
+    def close(self) -> None:
+        """Stop counting at once."""
+        self._counter.close()

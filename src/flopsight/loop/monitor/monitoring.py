@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -10,21 +13,21 @@ from torch import nn
 
 from ...capture.model.model_run import ModelRun
 from ...capture.time.clock import pausing
-from ...engine.run_profile import environment
 from ...errors import InputError, StateError, whole_number
-from ...results.run import Run, thinned
+from ...files.whole_files import check_writable
+from ...results.profile import Profile
+from ...results.run import Run
 from ..window import check_optimizer
 from .call_work import CallWork
 from .deliveries import say
 from .intervals import Intervals
+from .live_steps import SlowProfile
 from .loop_watch import LoopWatch
+from .series import Series
 from .sinks import make_deliveries
 from .step import Step
 from .step_book import StepBook, sentence
 from .step_clock import StepClock
-
-MOST_KEPT = 2000
-"""Intervals that are kept in memory; neighbours are joined when there are more."""
 
 
 def monitor(
@@ -68,14 +71,13 @@ class Monitor:
         self._models = models
         self._optimizer = getattr(optimizer, "optimizer", optimizer)  # Accelerate wraps the one that steps
         self._every = every
-        self._on_slow = on_slow
         self._deliveries = make_deliveries(to)
-        self._kept: list[Any] = []
+        self._series = Series(self._deliveries)
+        self._on_slow = None if on_slow is None else _receiver(on_slow)
         self._problem: str | None = None
         self._watch: LoopWatch | None = None
         self._book: StepBook | None = None
         self._intervals: Intervals | None = None
-        self._environment = environment(ModelRun(models[0])) if models else environment(None)
 
     def __enter__(self) -> Monitor:
         if self._book is not None:
@@ -84,23 +86,24 @@ class Monitor:
             )
         device = ModelRun(self._models[0]).device
         clock = StepClock(device)
-        self._intervals = Intervals(clock, self._every, self._timed)
         work = CallWork(self._models, clock, device)
+        work.slow = None if self._on_slow is None else SlowProfile(self._on_slow)
+        self._intervals = Intervals(clock, self._every, self._series.timed)
+        self._series.begin(self._intervals, work, device, self._models)
         self._book = StepBook(work, clock, self._optimizer, self._stepped, self._step_ended, self._fail)
         self._watch = LoopWatch(self._models, self._book, lambda _module: True)
         self._watch.start()
         return self
 
-    def __exit__(self, *_problem: object) -> None:
+    def __exit__(self, _kind: object, problem: BaseException | None, _trace: object) -> None:
         self._detach()
         if self._book is None or self._intervals is None:
             return
         try:
             self._book.finish()
-            for interval in self._intervals.finish():
-                self._hand_over(interval)
-        except Exception as problem:
-            self._fail(problem)
+            self._series.finish()
+        except Exception as failure:
+            self._fail(failure)
         for delivery in self._deliveries:
             delivery.finish()
 
@@ -117,17 +120,8 @@ class Monitor:
 
     def summary(self) -> Run:
         """The run so far: medians and spread, MFU over time, slow steps; it prints as text."""
-        notes = [] if self._book is None else list(self._book.work.notes)
-        if self._problem is not None:
-            notes.append(self._problem)
-        return Run(
-            model=type(self._models[0]).__name__,
-            environment=self._environment,
-            intervals=tuple(self._kept),
-            shapes=0 if self._book is None else len(self._book.work.counted.known),
-            notes=tuple(notes),
-            profile=None if self._book is None else self._book.work.counted.first,
-        )
+        run = self._series.run()
+        return run if self._problem is None else replace(run, notes=(*run.notes, self._problem))
 
     def _step_ended(self) -> None:
         if self._watch is not None:
@@ -137,18 +131,7 @@ class Monitor:
     def _stepped(self, step: Step) -> None:
         assert self._intervals is not None
         for interval in self._intervals.add(step):
-            self._hand_over(interval)
-
-    def _timed(self, number: int, step: Step, seconds: float) -> None:
-        """A step's time is known."""
-
-    def _hand_over(self, interval: Any) -> None:
-        self._kept.append(interval)
-        if len(self._kept) > MOST_KEPT:
-            self._kept[:] = thinned(self._kept, MOST_KEPT // 2)
-        figures = interval.figures()
-        for delivery in self._deliveries:
-            delivery.put(interval, figures)
+            self._series.hand_over(interval)
 
     def _detach(self) -> None:
         watch, self._watch = self._watch, None
@@ -163,6 +146,26 @@ class Monitor:
             self._problem = f"Monitoring ended: {sentence(problem)}"
             say(self._problem)
         self._detach()
+
+
+def _receiver(on_slow: Any) -> Callable[[Profile], None]:
+    """What takes the profile of a slow step: a function, or a .json file that is written."""
+    if isinstance(on_slow, str | Path):
+        path = Path(on_slow).absolute()
+        if path.suffix != ".json":
+            raise InputError(f"on_slow= names {on_slow}; a profile is saved as a .json file.")
+        check_writable(path)
+        on_slow = partial(Profile.save, path=path)
+    if not callable(on_slow):
+        raise InputError(f"on_slow must be a function of a profile, or a .json file, not {type(on_slow).__name__}.")
+
+    def receive(profile: Profile) -> None:
+        try:
+            on_slow(profile)
+        except Exception as problem:
+            say(f"on_slow failed: {sentence(problem)}. Training goes on.")
+
+    return receive
 
 
 def _models(model: Any) -> list[nn.Module]:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from shutil import get_terminal_size
+from time import monotonic
 from typing import Any
 
 from ...errors import InputError
+from ...files.run_file import LineFile
+from ...files.whole_files import check_writable, write_text
 from ...results.run import Interval
-from .deliveries import Delivery
+from .deliveries import Deliver, Delivery, Figures
 
 
 def make_deliveries(to: Any) -> list[Delivery]:
@@ -26,13 +30,19 @@ def _delivery(sink: Any) -> Delivery:
         return Delivery("print", lambda interval, _figures: print(line(interval), flush=True))
     if isinstance(sink, type):
         raise InputError(f"to= has the class {sink.__name__}; hand over an object of it, say {sink.__name__}(...).")
+    if hasattr(sink, "write") and hasattr(sink, "isatty"):
+        return _terminal(sink)
+    if type(sink).__module__.startswith("rich.") and hasattr(sink, "print"):
+        return Delivery("the console", lambda interval, _figures: sink.print(line(interval), highlight=False))
+    if getattr(sink, "__name__", "") == "mlflow" and hasattr(sink, "active_run"):
+        return _mlflow(sink)
     if callable(getattr(sink, "add_scalar", None)):
         return Delivery(type(sink).__name__, _scalars(sink.add_scalar))
     for method in ("log", "log_metrics"):  # a W&B run or trackio; MLflow's module or Lightning's loggers
         log = getattr(sink, method, None)
         if callable(log) and not _takes_text(sink, method):
             name = getattr(sink, "__name__", type(sink).__name__)
-            return Delivery(name, lambda interval, figures, log=log: log(figures, step=interval.last))  # type: ignore[misc]
+            return Delivery(name, lambda interval, figures, log=log: log(dict(figures), step=interval.last))  # type: ignore[misc]
     if callable(sink):
         return Delivery(getattr(sink, "__name__", type(sink).__name__), lambda _interval, figures: sink(dict(figures)))
     raise InputError(
@@ -46,8 +56,8 @@ def _takes_text(sink: Any, method: str) -> bool:
     return method == "log" and hasattr(sink, "isEnabledFor")
 
 
-def _scalars(add: Callable[..., Any]) -> Callable[[Interval, dict[str, float]], None]:
-    def deliver(interval: Interval, figures: dict[str, float]) -> None:
+def _scalars(add: Callable[..., Any]) -> Deliver:
+    def deliver(interval: Interval, figures: Figures) -> None:
         for name, value in figures.items():
             add(name, value, interval.last)
 
@@ -55,7 +65,58 @@ def _scalars(add: Callable[..., Any]) -> Callable[[Interval, dict[str, float]], 
 
 
 def _file(path: Path) -> Delivery:
-    raise InputError(f"to= names {path}; a file of figures ends in .jsonl or .prom.")
+    check = {".jsonl": _lines, ".json": _lines, ".prom": _prometheus}.get(path.suffix)
+    if check is None:
+        raise InputError(f"to= names {path}; a file of figures ends in .jsonl or .prom.")
+    check_writable(path)
+    return check(path.absolute())  # the loop may go to another folder
+
+
+def _lines(path: Path) -> Delivery:
+    file = LineFile(path)
+
+    def deliver(_interval: Interval, figures: Figures) -> None:
+        file.append(figures.line)
+
+    return Delivery(str(path), deliver)
+
+
+def _prometheus(path: Path) -> Delivery:
+    def deliver(_interval: Interval, figures: Figures) -> None:
+        rows = ((name.replace("/", "_"), value) for name, value in figures.items())
+        write_text(path, "".join(f"# TYPE {name} gauge\n{name} {value}\n" for name, value in rows))
+
+    return Delivery(str(path), deliver)
+
+
+def _terminal(stream: Any) -> Delivery:
+    """One line that is written anew in a terminal, and a line now and then in a file."""
+    begun = last = monotonic()
+
+    def deliver(interval: Interval, _figures: Figures) -> None:
+        nonlocal last
+        if stream.isatty():
+            stream.write(f"\r\x1b[2K{line(interval)[: max(20, get_terminal_size().columns - 1)]}")
+        elif monotonic() - last >= min(60.0, 0.1 * (monotonic() - begun)):
+            stream.write(f"{line(interval)}\n")
+            last = monotonic()
+        stream.flush()
+
+    def close() -> None:
+        if stream.isatty():
+            stream.write("\n")
+            stream.flush()
+
+    return Delivery("the terminal", deliver, close)
+
+
+def _mlflow(module: Any) -> Delivery:
+    """MLflow keeps its active run for each thread, so it is noted here."""
+    run = module.active_run()
+    options = {} if run is None else {"run_id": run.info.run_id}
+    return Delivery(
+        "mlflow", lambda interval, figures: module.log_metrics(dict(figures), step=interval.last, **options)
+    )
 
 
 def line(interval: Interval) -> str:

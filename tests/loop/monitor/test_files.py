@@ -1,0 +1,130 @@
+"""What a run leaves on disk: lines that grow while it trains, a page, a Prometheus text."""
+
+import json
+
+import pytest
+from loop.monitor.training import mlp, mlp_flops, model_flops, one_step, rows, sgd
+
+import flopsight
+from flopsight.errors import OutputError, ProfileFileError
+from flopsight.files.run_file import LineFile
+from flopsight.results.run import Interval, Run, SlowStep, thinned
+
+
+def trained(to, steps=5, every=2):
+    model = mlp()
+    optimizer = sgd(model)
+    with flopsight.monitor(model, optimizer, every=every, to=to) as live:
+        for count in range(1, steps + 1):
+            one_step(model, optimizer, rows(count))
+    return live
+
+
+def test_every_line_is_an_interval_and_load_opens_the_run(tmp_path):
+    path = tmp_path / "run.jsonl"
+
+    live = trained(path)
+
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    assert model_flops(lines) == [mlp_flops(1.5), mlp_flops(3.5), mlp_flops(5)]
+    run, kept = flopsight.load(path), live.summary()
+    assert (run.steps, run.shapes, run.model) == (5, 5, "Sequential")
+    assert run.intervals == kept.intervals
+    assert run.median_seconds == kept.median_seconds
+    assert run.profile.forward.macs == 8 * 16 + 16 * 2
+
+
+def test_a_file_that_is_still_being_written_is_a_run_up_to_there(tmp_path):
+    path = tmp_path / "run.jsonl"
+    trained(path)
+    path.write_text(path.read_text()[:-40])
+
+    run = flopsight.load(path)
+
+    assert run.steps == 4
+    assert "still going on" in str(run)
+
+
+def test_a_saved_summary_is_the_same_run(tmp_path):
+    run = trained(()).summary()
+
+    again = flopsight.load(run.save(tmp_path / "run.json"))
+
+    assert again.intervals == run.intervals
+    assert str(again) == str(run)
+
+
+def test_a_damaged_line_is_one_sentence(tmp_path):
+    path = tmp_path / "run.jsonl"
+    trained(path)
+    lines = path.read_text().splitlines()
+    path.write_text("\n".join([lines[0], lines[1][:-9], lines[2]]))
+
+    with pytest.raises(ProfileFileError, match="line 2 is not JSON"):
+        flopsight.load(path)
+
+
+def test_a_second_run_in_the_same_file_is_the_one_that_is_read(tmp_path):
+    path = tmp_path / "run.jsonl"
+    trained(path, steps=5)
+    trained(path, steps=3)
+
+    assert flopsight.load(path).steps == 3
+
+
+def test_a_profile_is_asked_for_and_a_run_is_there(tmp_path):
+    path = tmp_path / "run.jsonl"
+    trained(path)
+
+    with pytest.raises(ProfileFileError, match="is a monitored run, not a profile"):
+        flopsight.files.store.load_profile(path)
+
+
+def test_what_a_full_disk_did_not_take_is_written_later(tmp_path):
+    folder = tmp_path / "later"
+    folder.write_text("in the way")
+    file = LineFile(folder / "run.jsonl")
+    with pytest.raises(OutputError, match="cannot be written"):
+        file.append("one")
+    folder.unlink()
+    file.append("two")
+
+    assert (folder / "run.jsonl").read_text() == "one\ntwo\n"
+
+
+def test_prometheus_text_has_a_gauge_for_each_figure(tmp_path):
+    path = tmp_path / "flopsight.prom"
+
+    trained(path, steps=1, every=1)
+
+    assert f"# TYPE flopsight_model_flops gauge\nflopsight_model_flops {float(mlp_flops(1))}\n" in path.read_text()
+
+
+def test_joined_neighbours_keep_every_sum():
+    parts = [Interval(at, timed=1, seconds=2.0, total_model_flops=3.0, tokens=4, at_peak=1.0) for at in range(7)]
+
+    kept = thinned(parts, 3)
+
+    assert len(kept) == 2
+    assert [(one.first, one.steps) for one in kept] == [(0, 4), (4, 3)]
+    assert sum(one.total_model_flops for one in kept) == 21
+    assert Run(intervals=kept).whole.tokens_per_second == 2.0
+    assert Run(intervals=kept).whole.mfu == 0.5
+
+
+def test_the_page_draws_the_curves_and_marks_slow_steps(tmp_path):
+    intervals = tuple(
+        Interval(at, timed=1, seconds=0.5, at_peak=0.2, tokens=100, total_model_flops=1.0) for at in range(4)
+    )
+    run = Run(model="<Net>", intervals=intervals, slow=(SlowStep(2, 1.5, 0.5, "waiting for data +1 s"),))
+
+    page = run.to_html(tmp_path / "run.html").read_text()
+
+    assert "<h2>MFU</h2>" in page
+    assert "<h2>Tokens a second</h2>" in page
+    assert "40.0%" in page
+    assert 'class="slow"' in page
+    assert "<Net>" not in page
+    assert "&lt;Net&gt;" in page
+    assert "step 2" in str(run)
+    assert "waiting for data +1 s" in str(run)

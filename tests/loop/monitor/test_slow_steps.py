@@ -1,0 +1,70 @@
+"""Steps far slower than the others, with what was slow; times are given, so nothing depends on the machine."""
+
+import pytest
+from loop.monitor.training import mlp, one_step, rows, sgd
+
+import flopsight
+from flopsight.loop.monitor import slow_steps
+from flopsight.loop.monitor.counted_work import Work
+from flopsight.loop.monitor.slow_steps import SlowSteps
+from flopsight.loop.monitor.step import Step
+from flopsight.loop.monitor.step_times import StepTimes
+
+
+def step(wait=0.1, forward=0.3, backward=0.5, flops=100.0):
+    made = Step(0.0, 0.0)
+    made.first_call, made.forward, made.backward, made.work = wait, forward, backward, Work(flops)
+    return made
+
+
+def after_usual_steps(slow, seconds):
+    found = SlowSteps(queues=False)
+    for number in range(12):
+        assert found.add(number, step(), 1.0) is None
+    return found.add(12, slow, seconds)
+
+
+@pytest.mark.parametrize(
+    ("slow", "seconds", "why"),
+    [
+        (step(wait=2.1), 3.0, "waiting for data +2.00 s"),
+        (step(backward=4.5), 5.0, "backward +4.00 s"),
+        (step(), 4.0, "the optimizer and the rest of the loop +3.00 s"),
+        (step(forward=1.3, backward=2.5, flops=400.0), 4.0, "4.0 times the usual FLOPs"),
+    ],
+)
+def test_the_part_that_grew_is_named(slow, seconds, why):
+    found = after_usual_steps(slow, seconds)
+
+    assert why in found.why
+    assert (found.step, found.seconds, found.usual) == (12, seconds, 1.0)
+
+
+def test_a_step_less_than_twice_as_long_is_not_slow():
+    assert after_usual_steps(step(), 1.9) is None
+
+
+def test_quantiles_of_many_steps_are_within_a_percent_and_take_no_more_memory():
+    times = StepTimes()
+    for number in range(20_000):
+        times.add(0.001 * (1 + number % 1000 / 1000))
+    bins = len(times._bins)
+    for number in range(20_000):
+        times.add(0.001 * (1 + number % 1000 / 1000))
+
+    assert times.quantile(0.5) == pytest.approx(0.0015, rel=0.01)
+    assert times.quantile(0.25) == pytest.approx(0.00125, rel=0.01)
+    assert len(times._bins) == bins < 100
+
+
+def test_on_slow_gets_the_profile_of_the_next_step_like_it(monkeypatch):
+    monkeypatch.setattr(slow_steps, "FAR", 0.0)  # every step is slow
+    taken, model = [], mlp()
+    optimizer = sgd(model)
+    with flopsight.monitor(model, optimizer, every=1, on_slow=taken.append):
+        for _ in range(30):
+            one_step(model, optimizer, rows(4))
+
+    assert 1 <= len(taken) <= 3
+    assert taken[0].forward.macs == 4 * 8 * 16 + 4 * 16 * 2
+    assert taken[0].trained
