@@ -1,5 +1,6 @@
 """What a notebook and a prompt show of our values: short, safe, without script."""
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -56,3 +57,15 @@ def test_a_comparison_shows_what_costs_more_in_red():
     assert '<td class="red">+' in html
     assert '<div class="red">added' in html
     assert "green" not in html.partition("</style>")[2]
+
+
+def test_a_profile_opens_on_its_heaviest_modules_with_bars():
+    html = lenet()._repr_mimebundle_()["text/html"]
+    first, _, opened = html.partition("<details>")
+
+    assert "61.7 k" in first, "the headline"
+    assert 1 <= first.count('class="bar"') <= 8
+    shares = [float(part) for part in re.findall(r"--part:([\d.]+)%", first)]
+    assert shares == sorted(shares, reverse=True)
+    assert sum(shares) <= 100.5
+    assert "<summary>" in opened

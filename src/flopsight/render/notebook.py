@@ -1,4 +1,4 @@
-"""What a notebook shows of a value: one line that opens to a compact table; plain HTML, no script."""
+"""What a notebook shows of a value: its headline, the heaviest rows with bars, and more to open; plain HTML, no script."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
-from ..analysis.folding import shortened
-from ..analysis.tables import tree_rows
+from .. import units
+from ..analysis.folding import fold, shortened
+from ..analysis.headline import headline
+from ..analysis.tables import own_rows, tree_rows
 from .columns import figures
 from .page import Column, Grid, Heading, Lines, Page
 from .summary import caveats, coverage_lines, title
@@ -20,23 +22,40 @@ if TYPE_CHECKING:
     from ..results.profile import Profile
 
 MOST_ROWS = 40
+FIRST_ROWS = 8
 STYLE = (
     "<style>.flopsight table{border-collapse:collapse}.flopsight td,.flopsight th{text-align:right;padding:1px 8px;"
     "white-space:nowrap;border-bottom:1px solid #8883}.flopsight td:first-child,.flopsight th:first-child{text-align:left}"
     ".flopsight summary{cursor:pointer}.flopsight .note{color:#b45309}.flopsight .red{color:#c0362c}"
-    ".flopsight .green{color:#1d7f46}</style>"
+    ".flopsight .green{color:#1d7f46}.flopsight .bar{min-width:9em;text-align:left;background:linear-gradient(90deg,#56b4e9 var(--part),"
+    "transparent 0) no-repeat 0 50%/100% 70%}</style>"
 )
 COLOURS = ("red", "green")
 """Styles of a terminal that a notebook shows too."""
 
 
 def profile_html(profile: Profile) -> str:
-    """The headline of a profile; opened, its tree, its coverage and its notes."""
+    """What a profile says first, and its heaviest modules; opened, its tree, its coverage and its notes."""
     notes = "".join(f'<div class="note">{escape(text)}</div>' for text in caveats(profile))
     covered = "" if profile.coverage.complete else "<br>".join(map(escape, coverage_lines(profile)))
-    return _card(
-        f"{title(profile)}: {profile.one_line}", _tree(profile.root, trained=profile.trained) + covered + notes
-    )
+    first = "".join(f"<div>{escape(line)}</div>" for line in headline(profile))
+    opened = _tree(profile.root, trained=profile.trained) + covered + notes
+    top = f"<b>{escape(title(profile))}</b>{first}{_heaviest(profile)}"
+    return f'<div class="flopsight">{STYLE}{top}{_details(f"{profile.one_line}", opened)}</div>'
+
+
+def _heaviest(profile: Profile) -> str:
+    """The modules that take most of the time, or of the work if nothing was timed: a bar is the share of the whole."""
+    by = "latency" if profile.root.latency else "flops"
+    rows = [row for row in own_rows(fold(profile.root), by) if row[by]][:FIRST_ROWS]
+    if not rows:
+        return ""
+    names = Column("module", tuple(f"{row.path or row.name} {row.kind}".strip() for row in rows), right=False)
+    columns = [
+        column for column in figures(rows, trained=profile.trained) if column.title in ("params", "FLOPs", "latency")
+    ]
+    shares = [row.shares[by] or 0.0 for row in rows]
+    return _table([names, *columns], bars=shares)
 
 
 def node_html(node: Node) -> str:
@@ -78,10 +97,16 @@ def _part(part: Heading | Lines | Grid) -> str:
     return "".join(f"<div{_class(style)}>{escape(line)}</div>" for line, style in zip(part.lines, styles, strict=True))
 
 
-def _table(columns: Sequence[Column]) -> str:
-    head = "".join(f"<th>{escape(column.title)}</th>" for column in columns)
+def _table(columns: Sequence[Column], bars: Sequence[float] = ()) -> str:
+    """Rows of cells; `bars` are shares that end each row."""
+    head = "".join(f"<th>{escape(column.title)}</th>" for column in columns) + (
+        "<th>share</th><th></th>" if bars else ""
+    )
+    ends = [f'<td>{units.percent(share)}</td><td class="bar" style="--part:{share:.1%}"></td>' for share in bars]
     rows = range(len(columns[0].cells))
-    body = "".join(f"<tr>{''.join(_cell(column, row) for column in columns)}</tr>" for row in rows)
+    body = "".join(
+        f"<tr>{''.join(_cell(column, row) for column in columns)}{ends[row] if ends else ''}</tr>" for row in rows
+    )
     return f"<table><tr>{head}</tr>{body}</table>"
 
 
@@ -94,4 +119,8 @@ def _class(style: str) -> str:
 
 
 def _card(headline: str, inside: str) -> str:
-    return f'<div class="flopsight">{STYLE}<details><summary>{escape(headline)}</summary>{inside}</details></div>'
+    return f'<div class="flopsight">{STYLE}{_details(headline, inside)}</div>'
+
+
+def _details(line: str, inside: str) -> str:
+    return f"<details><summary>{escape(line)}</summary>{inside}</details>"
