@@ -9,12 +9,12 @@ from fake_clock import FakeClock
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from flopsight.loop import oneshot, rehearsal, sharing_copy
+from flopsight.loop import copied_call, oneshot
 from flopsight.loop.oneshot import OneShot
 
 ROWS = torch.ones(4, 8)
 ON_META, REHEARSED, REAL = "meta", "rehearsed", "real"
-ALL = [ON_META, *[REHEARSED] * rehearsal.TIMES, REAL]
+ALL = [ON_META, *[REHEARSED] * copied_call.REHEARSALS, REAL]
 
 
 @pytest.fixture(autouse=True)
@@ -231,7 +231,7 @@ def test_a_container_that_the_call_fills_is_filled_once():
 
 
 def test_a_model_with_much_to_copy_goes_without(monkeypatch):
-    monkeypatch.setattr(sharing_copy, "LARGEST", ROWS.nbytes - 1)
+    monkeypatch.setattr(copied_call, "LARGEST", ROWS.nbytes - 1)
 
     assert runs(Logs()) == [ON_META, REAL]
 

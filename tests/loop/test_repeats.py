@@ -5,15 +5,15 @@ import torch
 from fake_clock import FakeClock
 from torch import nn
 
-from flopsight.loop import seen_calls, sharing_copy
+from flopsight.loop import copied_call, seen_calls
+from flopsight.loop.copied_call import REPEATS, WARM
 from flopsight.loop.oneshot import OneShot
-from flopsight.loop.repeats import TIMES, WARM
 
 ROWS = torch.ones(4, 8)
 LAYER = 4 * 8 * 8
 TIME = FakeClock()
 COPY, REAL = "copy", "real"
-AGAIN = [COPY] * (1 + WARM + TIMES)  # the first with marks, to see whether it calls the same modules
+AGAIN = [COPY] * (1 + WARM + REPEATS)  # the first with marks, to see whether it calls the same modules
 
 
 class Takes(nn.Module):
@@ -219,7 +219,7 @@ def test_a_copy_that_raises_shows_nothing():
 
 
 def test_a_call_with_much_to_copy_is_not_made_again(monkeypatch):
-    monkeypatch.setattr(sharing_copy, "LARGEST", ROWS.nbytes - 1)
+    monkeypatch.setattr(copied_call, "LARGEST", ROWS.nbytes - 1)
 
     assert shot(Takes(real=0.003, copy=0.002)).latency == pytest.approx(0.003)
     assert Takes.LOG == [REAL]

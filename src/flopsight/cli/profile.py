@@ -26,7 +26,7 @@ from ..targets.users import users_code
 from . import options
 from .generate import generate_tokens
 from .short_measurement import short_measurement, with_ceilings
-from .views import prepare_view
+from .views import View, prepare_view
 
 if TYPE_CHECKING:
     from ..results.generation import Generation
@@ -82,28 +82,13 @@ def profile(
     specs = parse_inputs(input or [])
     number = parse_model_dtype(dtype) if dtype else None
     view = prepare_view(format, depth=depth, top=top, full=full, width=width, sort=sort, on=on, outputs=output or ())
-    if optimizer and not train:
-        raise InputError("--optimizer steps after a backward; add --train.")
-    if optimizer:
-        check_optimizer_name(optimizer)
-    if device:
-        check_device_name(device)
-    ranks = parse_mesh(mesh) if mesh else None
-    if ranks is not None:
-        check_dry(ranks, rank)
-        meta = True
-    if ranks is not None and generate:
-        raise InputError("--mesh counts a forward or a training step; leave out --generate or --mesh.")
-    if meta and device:
-        raise InputError("--meta runs on no device; leave out --device or --meta.")
-    if meta and view.timeline:
-        raise InputError("--meta runs nothing that takes time; leave it out for a timeline.")
-    if generate and train:
-        raise InputError("--generate decodes tokens, which is no training; leave out --train.")
-    if cache not in ("dynamic", "static"):
-        raise InputError(f"--cache is {cache!r}; it can be dynamic or static.")
+    _check_names(optimizer, device, train=train)
+    ranks = _parse_ranks(mesh, rank, generate)
+    meta = meta or ranks is not None
+    _check_together(view, meta=meta, device=device, train=train, generate=generate, cache=cache)
     address = find_target(target)
     check_inputs_of_class(address, specs)
+    timing = {"repeats": repeats, "warmup": warmup, "time_budget": time_budget, "timeline": view.timeline}
     with Progress(asked=progress) as say:
         say(f"building {target}")
         loaded = load_target(
@@ -116,37 +101,23 @@ def profile(
             optimizer=optimizer is not None,
             generates=generate is not None,
         )
-        os.environ.setdefault("KINETO_LOG_LEVEL", "9")  # torch's tracer writes lines of its own on stderr
-        if generate is not None:
-            say(f"{target}: prompt and {generate} tokens", timed=not meta)
-            results: Profile | Generation = generate_tokens(loaded, generate, cache=cache, repeats=repeats)
-        else:
-            say(f"{'counting' if meta else 'profiling'} {target}")
-            results = profile_target(
-                loaded,
-                train=train,
-                optimizer=optimizer,
-                meta=meta,
-                mesh=ranks,
-                rank=rank,
-                kernels="cpu" if on is None else "meta",
-                repeats=repeats,
-                warmup=warmup,
-                timeline=view.timeline,
-                time_budget=time_budget,
-                progress=lambda doing: say(f"{target}: {doing}", timed=doing != COUNTING),
-            )
-        measured = None if meta or on or no_measure else short_measurement(loaded, partial(say, timed=True))
-        if measured is not None:
-            results = with_ceilings(results, measured)
-    gc.freeze()  # drawing makes many objects, and collections would look through all of torch each time
+        results = _run_target(
+            loaded,
+            say,
+            generate,
+            cache,
+            train=train,
+            optimizer=optimizer,
+            meta=meta,
+            mesh=ranks,
+            rank=rank,
+            kernels="cpu" if on is None else "meta",
+            **timing,
+        )
+        if not (meta or on or no_measure):
+            results = _with_measured_ceilings(results, loaded, say)
     remark_on_inputs(loaded)
-    view.present(results)
-    if strict:
-        from ..engine.measure import checked
-
-        for result in [results] if isinstance(results, Profile) else [results.prefill, results.last]:
-            checked(result)
+    _present(results, view, strict=strict)
 
 
 def _refuse_more_words(words: list[str]) -> None:
@@ -155,6 +126,63 @@ def _refuse_more_words(words: list[str]) -> None:
             f"{' '.join(words)!r} is one word too many: a model is named by a single TARGET, and its arguments go after "
             f"a second colon, file.py:Class:width=32. Inputs go after -i."
         )
+
+
+def _check_names(optimizer: str | None, device: str | None, *, train: bool) -> None:
+    if optimizer and not train:
+        raise InputError("--optimizer steps after a backward; add --train.")
+    if optimizer:
+        check_optimizer_name(optimizer)
+    if device:
+        check_device_name(device)
+
+
+def _parse_ranks(mesh: str | None, rank: int, generate: int | None) -> dict[str, int] | None:
+    ranks = parse_mesh(mesh) if mesh else None
+    if ranks is not None:
+        check_dry(ranks, rank)
+    if ranks is not None and generate:
+        raise InputError("--mesh counts a forward or a training step; leave out --generate or --mesh.")
+    return ranks
+
+
+def _check_together(
+    view: View, *, meta: bool, device: str | None, train: bool, generate: int | None, cache: str
+) -> None:
+    """Refuse options that do not go together."""
+    if meta and device:
+        raise InputError("--meta runs on no device; leave out --device or --meta.")
+    if meta and view.timeline:
+        raise InputError("--meta runs nothing that takes time; leave it out for a timeline.")
+    if generate and train:
+        raise InputError("--generate decodes tokens, which is no training; leave out --train.")
+    if cache not in ("dynamic", "static"):
+        raise InputError(f"--cache is {cache!r}; it can be dynamic or static.")
+
+
+def _run_target(loaded: Target, say: Progress, generate: int | None, cache: str, **how: Any) -> Profile | Generation:
+    os.environ.setdefault("KINETO_LOG_LEVEL", "9")  # torch's tracer writes lines of its own on stderr
+    text, meta = loaded.text, how["meta"]
+    if generate is not None:
+        say(f"{text}: prompt and {generate} tokens", timed=not meta)
+        return generate_tokens(loaded, generate, cache=cache, repeats=how["repeats"])
+    say(f"{'counting' if meta else 'profiling'} {text}")
+    return profile_target(loaded, progress=lambda doing: say(f"{text}: {doing}", timed=doing != COUNTING), **how)
+
+
+def _with_measured_ceilings(results: Profile | Generation, loaded: Target, say: Progress) -> Profile | Generation:
+    measured = short_measurement(loaded, partial(say, timed=True))
+    return results if measured is None else with_ceilings(results, measured)
+
+
+def _present(results: Profile | Generation, view: View, *, strict: bool) -> None:
+    gc.freeze()  # drawing makes many objects, and collections would look through all of torch each time
+    view.present(results)
+    if strict:
+        from ..engine.measure import checked
+
+        for result in [results] if isinstance(results, Profile) else [results.prefill, results.last]:
+            checked(result)
 
 
 def remark_on_inputs(loaded: Target) -> None:

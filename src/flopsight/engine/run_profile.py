@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
@@ -11,6 +11,7 @@ import torch
 
 from .. import __version__
 from ..analysis.build import Observed, build
+from ..capture.count.footprint import Footprint
 from ..capture.count.tape import Tape
 from ..capture.hooks.garbage import rarer_collections
 from ..capture.hooks.optimizer_steps import with_inner
@@ -58,37 +59,15 @@ def build_profile(tape: Tape, sites: Sites, options: Options) -> Profile:
 def _build_profile(tape: Tape, sites: Sites, options: Options) -> Profile:
     run = options.run
     memory = tape.live.footprint() if tape.live is not None else None
-    records = tuple(tape.records())
-    root, coverage, caveats = build(
-        Observed(
-            rows=module_rows(
-                sites, _state_bytes(options), {site.path for site in tape.experts}, tape.unread(sites.roots.values())
-            ),
-            records=records,
-            calls=tuple(tape.module_calls()),
-            views=tape.views(),
-            saved_bytes=tape.saved_bytes(),
-            allocated_bytes={site.path: size for site, size in tape.grown.items()},
-            peak_bytes={site.path: size for site, size in memory.rows.items()} if memory else {},
-            dims=mesh_dimensions(sites.roots.values()),
-            ignored=options.ignored or _none_ignored,
-        )
-    )
-    doubts: list[Caveat] = [*caveats, *tape.caveats]
-    if tape.direct_forwards:
-        doubts.append(DirectForward(tuple(sorted(tape.direct_forwards))))
-    if tape.missed:
-        doubts.append(OtherThreads(tape.missed))
-    scripted = scripted_rows(sites)
-    if scripted:
-        doubts.append(Scripted(scripted))
+    observed = _observed(tape, sites, options, memory)
+    root, coverage, caveats = build(observed)
     found = detect(run.device) if run is not None and run.device.type != "meta" else None
     result = Profile(
         root=root,
         coverage=coverage,
-        caveats=tuple(doubts),
+        caveats=(*caveats, *tape.caveats, *_doubts(tape, sites)),
         environment=environment(run),
-        trained=any(record.phase == BACKWARD for record in records),
+        trained=any(record.phase == BACKWARD for record in observed.records),
         peak_bytes=memory.peak if memory else None,
         at_peak=memory.kinds if memory else {},
         memory_curve=memory.curve if memory else None,
@@ -100,6 +79,33 @@ def _build_profile(tape: Tape, sites: Sites, options: Options) -> Profile:
     if run is not None:
         result = replace(result, batch_size=batch_size_of(run), tokens=tokens_of(run))
     return result
+
+
+def _observed(tape: Tape, sites: Sites, options: Options, memory: Footprint | None) -> Observed:
+    """What the tape holds, in the rows of the model."""
+    unread = tape.unread(sites.roots.values())
+    return Observed(
+        rows=module_rows(sites, _state_bytes(options), {site.path for site in tape.experts}, unread),
+        records=tuple(tape.records()),
+        calls=tuple(tape.module_calls()),
+        views=tape.views(),
+        saved_bytes=tape.saved_bytes(),
+        allocated_bytes={site.path: size for site, size in tape.live.grown.items()} if tape.live else {},
+        peak_bytes={site.path: size for site, size in memory.rows.items()} if memory else {},
+        dims=mesh_dimensions(sites.roots.values()),
+        ignored=options.ignored or _none_ignored,
+    )
+
+
+def _doubts(tape: Tape, sites: Sites) -> Iterator[Caveat]:
+    """What ran where the counter cannot look, or only partly."""
+    if tape.direct_forwards:
+        yield DirectForward(tuple(sorted(tape.direct_forwards)))
+    if tape.missed:
+        yield OtherThreads(tape.missed)
+    scripted = scripted_rows(sites)
+    if scripted:
+        yield Scripted(scripted)
 
 
 def _none_ignored(_row: ModuleRow) -> bool:

@@ -40,7 +40,7 @@ from .codec import (
     whole_number,
 )
 from .collector import collector_paused
-from .tree_codec import tree_codec
+from .tree_codec import TreeCodec
 from .whole_files import read_text, write_text
 
 SCHEMA = 2
@@ -284,7 +284,8 @@ CODEC = Codec(
     },
     names={"Caveat": Caveat},
 )
-CODEC.add(Node, *tree_codec(CODEC))
+_TREE = TreeCodec(CODEC)
+CODEC.add(Node, _TREE.encode, _TREE.decode)
 CODEC.add(MemoryCurve, CODEC.fields_encoder(MemoryCurve), _decode_curve)
 CODEC.add(Caveat, _encode_caveat, _decode_caveat)
 _RANK_ENCODER = CODEC.fields_encoder(Profile, {"root"})

@@ -8,6 +8,7 @@ follows from the parent's path and the module's name is not written.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 from ..results.costs import OpRow, Phases
@@ -17,23 +18,28 @@ from .codec import Codec, Convert, DamagedError, shown
 Value = TypeVar("Value")
 APART = ("children", "path", "own", "ops")
 """The fields of a node that are not written one by one."""
+NO_WORK = Phases()
 
 
-def tree_codec(codec: Codec) -> tuple[Callable[[Node], dict[str, Any]], Callable[[Any], Node]]:
+class TreeCodec:
     """How a tree is written and how it is read."""
-    write_fields = codec.fields_encoder(Node, APART)
-    read_fields = codec.fields_decoder(Node, APART)
 
-    def encode(root: Node) -> dict[str, Any]:
-        ops, costs = _Numbers[OpRow](codec.encode), _Numbers[Phases](codec.encode)
+    def __init__(self, codec: Codec) -> None:
+        self._codec = codec
+        self._write_fields = codec.fields_encoder(Node, APART)
+        self._read_fields = codec.fields_decoder(Node, APART)
+
+    def encode(self, root: Node) -> dict[str, Any]:
+        """The tree as tables."""
+        ops, costs = _Numbers[OpRow](self._codec.encode), _Numbers[Phases](self._codec.encode)
         modules = []
         waiting = [(root, "")]
         while waiting:
             node, expected = waiting.pop()
-            row = write_fields(node)
+            row = self._write_fields(node)
             if node.path != expected:
                 row["path"] = node.path
-            if node.own is not no_work and node.own != no_work:
+            if node.own is not NO_WORK and node.own != NO_WORK:
                 row["own"] = costs[node.own]
             if node.ops:
                 row["ops"] = [ops[op] for op in node.ops]
@@ -44,13 +50,14 @@ def tree_codec(codec: Codec) -> tuple[Callable[[Node], dict[str, Any]], Callable
             modules.append(row)
         return {"modules": modules, "ops": ops.written, "costs": costs.written}
 
-    def decode(page: Any) -> Node:
+    def decode(self, page: Any) -> Node:
+        """The tree that tables hold; raises DamagedError if they hold none."""
         rows = page.get("modules") if type(page) is dict else None
         if type(rows) is not list or not rows:
             raise DamagedError(f" is {shown(page)}, not a table with a list of modules")
-        ops = _Numbered(page.get("ops", []), lambda value: codec.decode(OpRow, value), "ops")
-        costs = _Numbered(page.get("costs", []), lambda value: codec.decode(Phases, value), "costs")
-        read = _all_fields(rows, read_fields)
+        ops = _Numbered(page.get("ops", []), partial(self._codec.decode, OpRow), "ops")
+        costs = _Numbered(page.get("costs", []), partial(self._codec.decode, Phases), "costs")
+        read = _all_fields(rows, self._read_fields)
         paths = _paths(rows, read)
         made: list[Node] = []
         for row, fields, path in zip(reversed(rows), reversed(read), reversed(paths), strict=True):
@@ -64,9 +71,6 @@ def tree_codec(codec: Codec) -> tuple[Callable[[Node], dict[str, Any]], Callable
             children = tuple([made.pop() for _ in range(row.get("children", 0))])
             made.append(Node(path=path, children=children, **fields))
         return made[0]
-
-    no_work = Phases()
-    return encode, decode
 
 
 def _all_fields(rows: list[Any], read: Callable[[Any], dict[str, Any]]) -> list[dict[str, Any]]:

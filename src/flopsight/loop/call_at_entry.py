@@ -21,7 +21,7 @@ from ..capture.twin.known_values import forget, remember, was_written
 from ..capture.twin.meta_copy import FEW, NoTwinError, make_twin, on_meta, refusal
 from ..engine.counting import Recording, apart, count_on_twin, kept
 from ..engine.run_profile import Options
-from .sharing_copy import sharing_copy
+from .copied_call import CopiedCall, copied_call
 
 
 class CallAtEntry:
@@ -51,15 +51,12 @@ class CallAtEntry:
         self._parameters = counted.parameters
         return counted.recording.tape
 
-    def copy(self) -> nn.Module | None:
-        """A copy that may make the call again; None where there can be none, or the call writes into parameters."""
+    def copied(self) -> CopiedCall | None:
+        """The call as a copy may make it again; None if there can be none, or the call writes into parameters."""
         if any(map(was_written, self._parameters)):
             return None
-        try:
-            with self._attributes_at_entry():
-                return sharing_copy(self.run.model, (self.run.args, self.run.kwargs))
-        except Exception:  # a model that cannot be copied
-            return None
+        with self._attributes_at_entry():
+            return copied_call(self.run)
 
     def count_again(self) -> Tape:
         """Count the call by making it once more, from the state at entry; what that changes is put back."""

@@ -24,6 +24,7 @@ from ..capture.model.sites import Site
 from ..capture.time.clock import HOSTS, Clock, clock_for, pausing
 from ..capture.time.loop_marks import model_call
 from ..capture.time.module_marks import Timer
+from ..capture.twin.known_values import was_written
 from ..capture.twin.meta_copy import NoTwinError
 from ..engine.counting import apart, count_on_twin, make_counter
 from ..engine.run_profile import Ignored, Options
@@ -31,9 +32,8 @@ from ..errors import InputError, StateError
 from ..results.caveats import Caveat, CompiledWhole, Note, NotSplit
 from ..results.profile import Profile
 from .call_at_entry import CallAtEntry
+from .copied_call import copied_call
 from .quiet import quiet
-from .rehearsal import Rehearsal
-from .repeats import plain_seconds
 from .seen_calls import SeenCalls, calls_by_module
 
 
@@ -173,14 +173,14 @@ class OneShot:
 
     def _make_again(self, seen: SeenCalls, entry: CallAtEntry, seconds: float, calls: Counter[str]) -> None:
         with apart():
-            copy = entry.copy()
-            if copy is not None:
-                seen.made_again(seconds, plain_seconds(copy, entry.run, self._clock, calls))
+            copied = entry.copied()
+            if copied is not None:
+                seen.made_again(seconds, copied.plain_seconds(self._clock, calls))
 
     def _count_then_run(self, seen: SeenCalls, run: ModelRun, call: Call, given: Any, kwargs: Any) -> Any:
         with pausing(), quiet():
             # made before the count, so that nothing but the rehearsal comes between the count and the call
-            rehearsal = Rehearsal(self.model, run.part, given[1:], kwargs) if self._rehearses else None
+            copied = copied_call(run) if self._rehearses else None
             try:
                 counted = count_on_twin(run)  # a new twin for every call: modes and buffers may have changed
             except NoTwinError as problem:
@@ -191,9 +191,9 @@ class OneShot:
             return self._count_live(seen, run, call, given, kwargs)
         # Unpatching is outside the time of the call: it clears the attribute caches of every module class.
         with self._unpatched(seen):
-            if rehearsal is not None:
+            if copied is not None and not any(map(was_written, counted.parameters)):  # the copy shares them
                 with pausing(), quiet(), apart():
-                    rehearsal.run(counted.parameters, self._clock)
+                    copied.rehearse(self._clock)
             return self._time(seen, call, given, kwargs)
 
     def _unpatched(self, seen: SeenCalls) -> AbstractContextManager[None]:

@@ -12,7 +12,7 @@ from torch import nn
 from torch.autograd.function import BackwardCFunction
 
 from ...results.caveats import Note
-from ...results.records import BACKWARD, FORWARD, OPTIMIZER, RECOMPUTE
+from ...results.records import FORWARD
 from ..hooks import internals
 from ..hooks.garbage import rarer_collections
 from ..hooks.internals import TorchDispatchMode
@@ -20,20 +20,19 @@ from ..hooks.optimizer_steps import optimizer_steps
 from ..hooks.patches import Call, eager, module_calls, wrapped
 from ..hooks.signals import handlers_apart
 from ..model.sites import Site, Sites, sites_of
-from ..model.tensors import flat, raw
+from ..model.tensors import flat
 from .attribution import Attribution, Position
 from .expansion import Body, Exits, in_other_ops
 from .higher_order import entering, in_python, is_higher_order
-from .live import GATHERED, RECOMPUTED
+from .live import GATHERED
 from .module_watch import ModuleWatch
+from .op_notes import OpNotes
 from .opinfo import OpInfo, UnseenWork, describe, values_by_name
 from .ownership import Ownership
 from .parallel_work import ParallelWork
 from .sparse_facts import sparse_facts
 from .tape import Tape
 
-REPEATED = ("repeated", True)
-"""The fact that the same op ran on the same values before, in the same forward."""
 SAVED_UNSEEN = Note(
     "What is saved for backward was not seen: saved-tensor hooks are disabled here (torch.func does that). "
     "Count outside that block to have it."
@@ -65,8 +64,8 @@ class Counter(TorchDispatchMode):
         self.attribution: Attribution | None = None
         self._known = known
         self._in_loop = in_loop
-        self._ownership: Ownership | None = None
         self._parallel = ParallelWork(self.sites, self.tape)
+        self._notes = OpNotes(self.tape, self._parallel)
         self._modules = ModuleWatch(self.sites, self.tape, self._parallel, has_values=self.has_values)
         self._stack = ExitStack()
         self._depth = 0
@@ -136,10 +135,10 @@ class Counter(TorchDispatchMode):
 
     def _begin_step(self, optimizer: torch.optim.Optimizer) -> None:
         if self.attribution is not None and self.attribution.begin_step():
-            self._ownership = Ownership(self.sites, optimizer)
+            self._notes.ownership = Ownership(self.sites, optimizer)
 
     def _end_step(self) -> None:
-        self._ownership = None
+        self._notes.ownership = None
         if self.attribution is not None:
             self.attribution.end_step()
 
@@ -190,58 +189,31 @@ class Counter(TorchDispatchMode):
         return values_by_name(info, args, kwargs)
 
     def _note(self, info: OpInfo, args: Any, kwargs: Any, output: Any) -> None:
+        """Put an op that ran on the tape: its place, its memory, its facts, and whether it repeats another."""
         attribution = self.attribution
         position = attribution.here(dispatching=True) if attribution is not None else None
-        if attribution is None or position is None:
-            return
-        if position.setting_up and not info.exchanges:
-            return  # shapes are worked out, once
+        if attribution is None or position is None or (position.setting_up and not info.exchanges):
+            return  # while a library sets up, shapes are worked out, once
         info.calls += 1
         if info.kind == "view":
             self._note_view(info, args, output, attribution, position)
             return
-        sparse = False
-        for value in args:
-            if isinstance(value, torch.Tensor):
-                if type(value) is nn.Parameter:
-                    attribution.touch(position, value)
-                if value.layout is not torch.strided and not value.is_nested:
-                    sparse = True
+        sparse = _touch(attribution, position, args)
         if self._body is not None:
             self._body.note(args if output is None else output)  # an op over lists, in place, returns nothing
         site, phase = attribution.where(position)
-        saved, live = self.tape.saved, self.tape.live
-        if saved is not None and phase is not FORWARD:
-            saved.settle()
-        if live is not None and not position.setting_up:
-            live.note(
-                output, site, phase, GATHERED if position.gathering else RECOMPUTED if phase is RECOMPUTE else None
-            )
-            if live.lent:
-                live.use(args)
-        facts = tuple(info.facts(self.values(info, args, kwargs)).items()) if info.facts else ()
+        self._notes.note_memory(position, site, phase, args, output)
+        facts: tuple[Any, ...] = ()
         if info.exchanges:
-            values = values_by_name(info, args, kwargs)
-            site, phase, facts = self._parallel.place(values, info.name, position, site, phase)
-            if live is not None:
-                live.lend((args, output))
-        elif phase is BACKWARD and self._parallel.running:
-            self._parallel.buckets.note(args, output)
+            site, phase, facts = self._notes.exchange(info, args, kwargs, output, position, site, phase)
+        elif info.facts:
+            facts = tuple(info.facts(self.values(info, args, kwargs)).items())
         if sparse:
             facts = (*facts, *sparse_facts(info, args, output))
-        repeats = self.tape.repeats
-        if repeats is not None and phase is not FORWARD:
-            repeats.note_writes(info, args, kwargs)
-        if self._ownership is not None and phase is OPTIMIZER:
-            for row, part, named, made in self._ownership.split(args, kwargs, output):
-                self.tape.ops.add((info, part, named, made, facts, row, phase))
+        if phase is FORWARD:
+            self._notes.add_forward(info, args, kwargs, output, facts, site)
         else:
-            given = tuple([raw(value) for value in args])
-            named = tuple([(name, raw(value)) for name, value in kwargs.items()]) if kwargs else ()
-            made = given[0] if args and output is args[0] else raw(output)
-            if repeats is not None and phase is FORWARD and repeats.note(info, (given, named), args, kwargs, output):
-                facts = (*facts, REPEATED)
-            self.tape.ops.add((info, given, named, made, facts, site, phase))
+            self._notes.add_after_forward(info, args, kwargs, output, facts, site, phase)
 
     def _note_view(self, info: OpInfo, args: Any, output: Any, attribution: Attribution, position: Position) -> None:
         """A view does no work, but may show whose forward runs, allocate, or be kept by a checkpoint."""
@@ -338,3 +310,15 @@ class Counter(TorchDispatchMode):
     def running(self) -> bool:
         """Whether it still watches."""
         return self._depth > 0
+
+
+def _touch(attribution: Attribution, position: Position, args: Any) -> bool:
+    """Notice parameters among the arguments, which show whose forward runs; True if one of the arguments is sparse."""
+    sparse = False
+    for value in args:
+        if isinstance(value, torch.Tensor):
+            if type(value) is nn.Parameter:
+                attribution.touch(position, value)
+            if value.layout is not torch.strided and not value.is_nested:
+                sparse = True
+    return sparse

@@ -45,6 +45,8 @@ class Live:
     def __init__(self, there: Mapping[str, Iterable[torch.Tensor]]) -> None:
         self.current = 0
         """Bytes alive now, of those that ops made."""
+        self.grown: Counter[Site] = Counter()
+        """By row: bytes that were alive after its calls and not before."""
         self._alive: dict[int, tuple[int, Any]] = {}
         """By address, which means another storage when this one is dead."""
         self._births: list[tuple[Site | None, int]] = []

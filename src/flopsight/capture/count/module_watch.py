@@ -3,18 +3,31 @@
 from __future__ import annotations
 
 from itertools import chain
-from typing import Any
+from types import FrameType
+from typing import Any, NamedTuple
 
 from torch import nn
 
 from ..hooks import internals
 from ..hooks.patches import Call, compiling
-from ..model.sites import Sites
+from ..model.sites import Site, Sites
 from ..model.tensors import tensors_in
 from .attribution import Attribution, Position
 from .live import INPUTS, held_by
 from .parallel_work import ParallelWork
 from .tape import Tape
+
+
+class Visit(NamedTuple):
+    """One call of a module that is running: its row, and where the thread was before it."""
+
+    position: Position
+    site: Site
+    caller: Site
+    direct: tuple[Site, FrameType] | None
+    task: int
+    bytes_before: int
+    """Bytes alive when it began."""
 
 
 class ModuleWatch:
@@ -29,58 +42,70 @@ class ModuleWatch:
         self._reads_padding = has_values and tape.live is not None
 
     def watch(self, plain: Call) -> Call:
-        """Module calls that know their row. Every line in it costs every module call."""
-        tape, parallel, sites, outside = self._tape, self._parallel, self._sites, self._sites.outside
-        saved, live, single = tape.saved, tape.live, self._sites.single_rows.get
-        graph_task, tracing_shapes = internals.graph_task, internals.tracing_shapes
+        """Module calls that know their row."""
+        enter, leave, outside = self._enter, self._leave, self._sites.outside
 
         def watched(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
-            attribution = self.attribution
-            if attribution is None or compiling() or tracing_shapes():
+            visit = enter(module)
+            if visit is None:
                 return plain(module, *args, **kwargs)
-            position = attribution.here()
-            if position is None:
-                attribution.pass_by(module)
-                return plain(module, *args, **kwargs)
-            now = graph_task()
-            if now != -1 and sites.row(module) is None:
-                return plain(module, *args, **kwargs)  # part of a backward, not a forward that is made again
-            caller, direct, task = position.site, position.direct, position.task
-            site = single(id(module)) or sites.find(module, direct[0] if direct else caller)
-            position.site, position.direct, position.task = site, None, now
-            position.mark(site)
-            call = plain if caller is not outside else self._from_outside(plain, module, args, kwargs)
-            if parallel.away:
-                parallel.note_module(site)
-            before = live.current if live is not None else 0
+            call = plain if visit.caller is not outside else self._from_outside(plain, module, args, kwargs)
             output = None
             try:
                 output = call(module, *args, **kwargs)
             except BaseException as problem:
-                self.blame(problem, position)
+                self.blame(problem, visit.position)
                 raise
             else:
                 return output
             finally:
-                if position.task == -1:
-                    position.after_backward = False
-                    # The work of a module that is not the model's is its caller's work, but not another call of it.
-                    if site is not caller or sites.row(module) is not None:
-                        tape.note_call(site, args, kwargs, output)
-                        if live is not None:
-                            tape.grown[site] += live.current - before
-                if parallel.away:
-                    parallel.end_module(site)
-                position.site, position.direct = caller, direct
-                if caller is not outside:
-                    position.task = task
-                elif saved is not None:
-                    saved.settle()
-                position.mark(caller)
+                leave(visit, module, args, kwargs, output)
 
         if self.attribution is not None:
             self.attribution.boundary = watched.__code__
         return watched
+
+    def _enter(self, module: nn.Module) -> Visit | None:
+        """Make a module's row the current one; None if the call is not to be noted."""
+        attribution = self.attribution
+        if attribution is None or compiling() or internals.tracing_shapes():
+            return None
+        position = attribution.here()
+        if position is None:
+            attribution.pass_by(module)
+            return None
+        sites = self._sites
+        now = internals.graph_task()
+        if now != -1 and sites.row(module) is None:
+            return None  # part of a backward, not a forward that is made again
+        caller, direct, task = position.site, position.direct, position.task
+        site = sites.single_rows.get(id(module)) or sites.find(module, direct[0] if direct else caller)
+        position.site, position.direct, position.task = site, None, now
+        position.mark(site)
+        if self._parallel.away:
+            self._parallel.note_module(site)
+        live = self._tape.live
+        return Visit(position, site, caller, direct, task, live.current if live is not None else 0)
+
+    def _leave(self, visit: Visit, module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
+        """Note the call, and make the caller's row the current one again."""
+        position, site, caller, direct, task, before = visit
+        tape = self._tape
+        if position.task == -1:
+            position.after_backward = False
+            # The work of a module that is not the model's is its caller's work, but not another call of it.
+            if site is not caller or self._sites.row(module) is not None:
+                tape.note_call(site, args, kwargs, output)
+                if tape.live is not None:
+                    tape.live.grown[site] += tape.live.current - before
+        if self._parallel.away:
+            self._parallel.end_module(site)
+        position.site, position.direct = caller, direct
+        if caller is not self._sites.outside:
+            position.task = task
+        elif tape.saved is not None:
+            tape.saved.settle()
+        position.mark(caller)
 
     def _from_outside(self, plain: Call, module: nn.Module, args: Any, kwargs: Any) -> Call:
         """Note a call from outside the model; gives it with our saved-tensor hooks on top where the loop has put others over them."""

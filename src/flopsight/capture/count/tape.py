@@ -49,8 +49,6 @@ class Tape:
         self.ops = OpCalls()
         self.calls: dict[Site, list[Any]] = {}
         """By row: how often it was called, and raw metas of what went in and out the first time."""
-        self.grown: Counter[Site] = Counter()
-        """By row: bytes that were alive after its calls and not before."""
         self.direct_forwards: set[str] = set()
         """Paths of modules whose `.forward()` was called by hand."""
         self.elsewhere: set[Site] = set()
