@@ -63,6 +63,26 @@ def dotted(node):
     return ".".join([node.id, *reversed(parts)]) if isinstance(node, ast.Name) else None
 
 
+def torch_names(tree):
+    """What the imports of a file bind to torch and its parts: `{"nn": "torch.nn", "dist": "torch.distributed"}`."""
+    found = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                if alias.name.partition(".")[0] == "torch":
+                    found[alias.asname or "torch"] = alias.name if alias.asname else "torch"
+        elif isinstance(node, ast.ImportFrom) and not node.level and node.module.partition(".")[0] == "torch":
+            found |= {alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names}
+    return found
+
+
+def of_torch(node, bound):
+    """The full name of what begins with torch, `torch._C._autograd`; None for anything else."""
+    text = dotted(node) or ""
+    first, dot, rest = text.partition(".")
+    return f"{bound[first]}{dot}{rest}" if first in bound else None
+
+
 def is_op(node):
     """Names of ops, `aten._softmax`, are data."""
     text = dotted(node) or ""
@@ -70,8 +90,9 @@ def is_op(node):
 
 
 def foreign(tree, defined):
-    """Private names in a file that the package does not define itself."""
+    """Private names in a file: those of torch, whatever we call our own, and of anything else those that we do not define."""
     found = set()
+    bound = torch_names(tree)
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and not node.level and node.module.partition(".")[0] == "torch":
             inside = any(map(private, node.module.split(".")))
@@ -80,8 +101,9 @@ def foreign(tree, defined):
             found |= {
                 a.name for a in node.names if a.name.startswith("torch.") and any(map(private, a.name.split(".")))
             }
-        elif isinstance(node, ast.Attribute) and private(node.attr) and node.attr not in defined and not is_op(node):
-            found.add(node.attr)
+        elif isinstance(node, ast.Attribute) and private(node.attr) and not is_op(node):
+            if of_torch(node, bound) is not None or node.attr not in defined:
+                found.add(node.attr)
     return found - OF_PYTHON - OF_MODULES
 
 
@@ -123,6 +145,21 @@ z = aten._softmax.default, self._mine
     assert foreign(ast.parse(code), {"_mine"}) == {
         "torch._ops.OpOverload", "torch.utils._pytree", "torch._dynamo", "_version", "_C", "_autograd",
     }  # fmt: skip
+
+
+def test_a_private_name_of_torch_is_noticed_also_where_we_have_one_like_it():
+    code = """
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.optim import Optimizer
+a = torch._ops.HigherOrderOperator, dist._mine, nn.Module._theirs, Optimizer._cuda.anything
+b = self._ops, self._mine, torch.ops.aten._mine
+"""
+    mine = {"_ops", "_mine", "_theirs", "_cuda"}
+
+    assert foreign(ast.parse(code), mine) == {"_ops", "_mine", "_theirs", "_cuda"}
+    assert foreign(ast.parse("b = self._ops, other._mine"), mine) == set()
 
 
 def test_the_doctor_knows_every_private_name_of_torch():

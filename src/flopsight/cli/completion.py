@@ -79,3 +79,8 @@ def complete_hardware(incomplete: str) -> list[str]:
     from ..hardware.peaks import devices
 
     return [device.id for device in devices() if device.id.startswith(incomplete)]
+
+
+def complete_any_device(incomplete: str) -> list[str]:
+    """Devices that torch may have, and those whose peaks are known."""
+    return complete_device(incomplete) + complete_hardware(incomplete)

@@ -10,6 +10,7 @@ import typer
 
 from ..errors import InputError
 from ..progress import Progress
+from .completion import complete_any_device
 
 HERE = re.compile(r"(cpu|cuda|mps|xpu|hpu|npu|meta|hip)(:\d+)?")
 """Names that torch gives to devices of this machine; any other is looked up in the table."""
@@ -21,6 +22,7 @@ def device(
         typer.Argument(
             metavar="[DEVICE]",
             help="cuda, cuda:1, mps, cpu, or a row of the table such as h100-sxm; the default is what torch would use.",
+            autocompletion=complete_any_device,
         ),
     ] = None,
     peak: Annotated[

@@ -7,10 +7,17 @@ from typing import Annotated
 
 import typer
 
+from .completion import complete_device
+
 
 def doctor(
     device: Annotated[
-        str | None, typer.Option("--device", help="cuda, cuda:1, cpu; the default is what torch would use.")
+        str | None,
+        typer.Option(
+            "--device",
+            help="cuda, cuda:1, cpu; the default is what torch would use.",
+            autocompletion=complete_device,
+        ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> int:

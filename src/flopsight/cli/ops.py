@@ -12,6 +12,7 @@ from .. import units
 from ..errors import InputError
 from ..targets.inputs import parse_inputs
 from . import options
+from .completion import complete_target
 
 if TYPE_CHECKING:
     from ..results.profile import Profile
@@ -20,7 +21,11 @@ if TYPE_CHECKING:
 def ops(
     target: Annotated[
         str | None,
-        typer.Argument(metavar="[TARGET]", help="A target or a saved profile; without one, every op is listed."),
+        typer.Argument(
+            metavar="[TARGET]",
+            help="A target or a saved profile; without one, every op is listed.",
+            autocompletion=complete_target,
+        ),
     ] = None,
     input: options.Inputs = None,
     train: options.Train = False,

@@ -15,6 +15,7 @@ from ..script.run_script import profile_script
 from ..script.search import UNITS, Search
 from ..script.start import Program
 from . import options
+from .completion import complete_format
 
 DEFAULT_STEP = 5
 
@@ -43,7 +44,7 @@ def run(
     ] = None,
     output: Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE", help="Where to save the profile: a .json file.")] = None,
     format: Annotated[
-        str | None, typer.Option("-f", "--format", help=options.FORMAT_HELP)
+        str | None, typer.Option("-f", "--format", help=options.FORMAT_HELP, autocompletion=complete_format)
     ] = None,
 ) -> NoReturn:  # fmt: skip
     """Run a script and profile one of its steps. The script's output and exit code are its own; ours goes to stderr."""

@@ -102,7 +102,7 @@ class Counter(TorchDispatchMode):
         entered.enter_context(optimizer_steps(self._begin_step, self._end_step))
         entered.enter_context(wrapped(torch.cuda.CUDAGraph, "replay", self._replays))
         entered.enter_context(wrapped(BackwardCFunction, "apply", self._custom_backwards))
-        entered.enter_context(wrapped(torch._ops.HigherOrderOperator, "__call__", partial(in_python, mode=type(self))))
+        entered.enter_context(wrapped(internals.HigherOrderOperator, "__call__", partial(in_python, mode=type(self))))
         self._parallel.watch(entered)
         saved = self.tape.saved
         if saved is not None and internals.saved_hooks_allowed():

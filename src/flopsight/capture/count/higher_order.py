@@ -19,7 +19,7 @@ TAKEN_APART = frozenset(
 
 def is_higher_order(func: Any) -> bool:
     """Whether an op takes functions."""
-    return isinstance(func, torch._ops.HigherOrderOperator)
+    return isinstance(func, internals.HigherOrderOperator)
 
 
 def entering(args: Any, enter: Callable[[Call], Call]) -> Any:

@@ -31,6 +31,7 @@ PRIVATE_NAMES = {
     "torch._C.DispatchKeySet": COUNTS,
     "torch._C._ExcludeDispatchKeyGuard": COUNTS,
     "torch._library.custom_ops.OPDEFS": COUNTS,
+    "torch._ops.HigherOrderOperator": COUNTS,
     "torch._C._functorch.is_functorch_wrapped_tensor": MEMORY,
     "torch._C._current_graph_task_id": PLACES,
     "torch._C._autograd._get_sequence_nr": BACKWARD,

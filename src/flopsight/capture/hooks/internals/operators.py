@@ -15,6 +15,8 @@ from .modes import without_modes
 Value = TypeVar("Value")
 NormBase = torch.nn.modules.batchnorm._NormBase
 """What batch norms and instance norms have in common: running statistics."""
+HigherOrderOperator = torch._ops.HigherOrderOperator
+"""Ops that take functions: branches and loops."""
 schema: Callable[[Any], Any] = attrgetter("_schema")
 """The arguments and results of an op."""
 ATTENTION_ADDS_A_BATCH = TORCH >= (2, 14)
