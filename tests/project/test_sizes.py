@@ -13,7 +13,9 @@ WIDE = {
     "results/node.py": {"Node": "what is known of a module, one field a figure: files and users name them"},
     "results/profile.py": {"Profile": "what a user holds, one field a figure: files and users name them"},
     "hardware/peaks.py": {"Device": "a row of the data sheet, as peaks.toml has it"},
-    "analysis/tables.py": {"TableRow": "the cells of a line, one field a column"},
+    "results/run.py": {"Interval": "the figures of some steps, one field a figure: files and users name them"},
+    "loop/monitor/step.py": {"Step": "the figures of a step, one field a figure"},
+    "loop/monitor/step_book.py": {"StepBook": "what is added up over the steps of an interval"},
 }
 """Classes with more attributes, and why: values that are lists of figures by nature."""
 
