@@ -15,7 +15,7 @@ WIDE = {
     "hardware/peaks.py": {"Device": "a row of the data sheet, as peaks.toml has it"},
     "results/run.py": {"Interval": "the figures of some steps, one field a figure: files and users name them"},
     "loop/monitor/step.py": {"Step": "the figures of a step, one field a figure"},
-    "loop/monitor/step_book.py": {"StepBook": "what is added up over the steps of an interval"},
+    "loop/monitor/step_book.py": {"StepBook": "where a loop is between two steps, and what is told of each"},
 }
 """Classes with more attributes, and why: values that are lists of figures by nature."""
 
