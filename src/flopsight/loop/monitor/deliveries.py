@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import queue
 import sys
 import threading
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from contextvars import copy_context
 from functools import partial
 from time import monotonic
-from typing import Any
 
 from ...files.printable import one_line
 from ...results.run import Interval
 
 MOST_WAITING = 1000
 """Intervals that wait for a slow sink; later ones are dropped until it has caught up."""
+PERIOD = 0.2
+"""Seconds after which a sink's thread looks for new intervals."""
 STUCK = 2.0
 """Seconds without progress after which the end of a run waits for a sink no longer."""
 LONGEST = 30.0
@@ -41,7 +42,9 @@ class Delivery:
         self._deliver = deliver
         self._close = close
         self._context = copy_context()
-        self._waiting: queue.Queue[Any] = queue.Queue(MOST_WAITING)
+        # a deque and no queue: waking a thread at every interval would make the loop wait for Python's lock
+        self._waiting: deque[tuple[Interval, Figures]] = deque()
+        self._over = threading.Event()
         self._thread: threading.Thread | None = None
         self._failed = False
         self._done = 0
@@ -52,9 +55,9 @@ class Delivery:
             run = partial(self._context.run, self._run)  # trackers keep their current run in the context
             self._thread = threading.Thread(target=run, name=f"flopsight to {self.name}", daemon=True)
             self._thread.start()
-        try:
-            self._waiting.put_nowait((interval, figures))
-        except queue.Full:
+        if len(self._waiting) < MOST_WAITING:
+            self._waiting.append((interval, figures))
+        else:
             self.dropped += 1
 
     def finish(self) -> None:
@@ -62,8 +65,7 @@ class Delivery:
         if self._thread is None:
             self._end()
             return
-        with suppress(queue.Full):
-            self._waiting.put_nowait(None)
+        self._over.set()
         begin = moved = monotonic()
         seen = self._done
         while self._thread.is_alive() and monotonic() - moved < STUCK and monotonic() - begin < LONGEST:
@@ -76,12 +78,15 @@ class Delivery:
             say(f"{self.name} was too slow: {self.dropped} intervals were not handed to it.")
 
     def _run(self) -> None:
-        while (item := self._waiting.get()) is not None:
-            try:
-                self._deliver(*item)
-            except BaseException as problem:  # whatever a tracker raises stays here
-                self._report(problem)
-            self._done += 1
+        over = False
+        while not over:
+            over = self._over.wait(PERIOD)
+            while self._waiting:
+                try:
+                    self._deliver(*self._waiting.popleft())
+                except BaseException as problem:  # whatever a tracker raises stays here
+                    self._report(problem)
+                self._done += 1
         self._end()
 
     def _end(self) -> None:

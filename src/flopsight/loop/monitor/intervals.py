@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import replace
-from time import sleep, time
+from time import sleep
 
 from ...results.run import Interval
+from .interval_sum import IntervalSum
 from .step import Step
-from .step_clock import StepClock
+from .step_clock import Moment, StepClock
 
 PATIENCE = 2.0
 """Seconds that the end of a run waits for a device to come to its last step."""
@@ -22,13 +22,11 @@ class Intervals:
         """`on_step` is called with the number, the step and its seconds, when these are known."""
         self.steps = 0
         """Steps that were handed over to us."""
-        self.ready: Interval | None = None
         self._clock = clock
         self._every = every
         self._on_step = on_step
         self._waiting: deque[Step] = deque()
-        self._number = 0
-        self._sum: Interval | None = None
+        self._sum = IntervalSum(0)
 
     def add(self, step: Step) -> list[Interval]:
         """Take a step; gives the intervals that are complete by now."""
@@ -43,12 +41,11 @@ class Intervals:
             sleep(0.01)
             waited += 0.01
         done = self._read()
-        rest, self._sum = self._sum, None
-        left = [self._interval(step, None) for step in self._waiting]
+        for step in self._waiting:
+            self._sum.add(step, None, 0.0, on_host=False)
         self._waiting.clear()
-        for interval in left:
-            rest = interval if rest is None else rest.joined(interval)
-        return [*done, *([] if rest is None else [rest])]
+        rest, self._sum = self._sum, IntervalSum(self._sum.first + self._sum.steps)
+        return [*done, rest.interval()] if rest.steps else done
 
     def _reached(self, step: Step) -> bool:
         try:
@@ -60,42 +57,14 @@ class Intervals:
         done = []
         while self._waiting and self._reached(self._waiting[0]):
             step = self._waiting.popleft()
-            seconds = self._seconds(step)
-            self._on_step(self._number, step, seconds)
-            interval = self._interval(step, seconds)
-            self._sum = interval if self._sum is None else self._sum.joined(interval)
+            validated, counted = self._spans(step.validation_spans), self._spans(step.counting_spans)
+            seconds = max(0.0, self._clock.seconds(step.began, step.ended) - validated - counted)
+            self._on_step(self._sum.first + self._sum.steps, step, seconds)
+            self._sum.add(step, None if step.slowed else seconds, validated, on_host=not self._clock.queues)
             if self._sum.steps == self._every:
-                done.append(replace(self._sum, ended=time()))
-                self._sum = None
+                done.append(self._sum.interval())
+                self._sum = IntervalSum(self._sum.first + self._sum.steps)
         return done
 
-    def _seconds(self, step: Step) -> float:
-        spans = (*step.validation_spans, *step.counting_spans)
-        apart = sum(self._clock.seconds(begin, end) for begin, end in spans)
-        return max(0.0, self._clock.seconds(step.began, step.ended) - apart)
-
-    def _interval(self, step: Step, seconds: float | None) -> Interval:
-        number, self._number = self._number, self._number + 1
-        timed = seconds is not None and not step.slowed
-        work = step.work if step.calls else None
-        tokens = None if step.tokens is None else step.tokens + sum(int(mask) for mask in step.masks)
-        wait = 0.0 if step.first_call is None else max(0.0, step.first_call - step.host_began)
-        spent = sum(self._clock.seconds(*span) for span in step.validation_spans) if seconds is not None else 0.0
-        if not self._clock.queues:
-            wait = max(0.0, wait - spent)
-        return Interval(
-            first=number,
-            timed=int(timed),
-            seconds=seconds if timed and seconds is not None else 0.0,
-            total_model_flops=None if work is None else work.flops,
-            at_peak=work.at_peak if work is not None and timed else None,
-            all_at_peak=work.all_at_peak if work is not None and timed else None,
-            tokens=tokens or None if timed else None,
-            samples=step.samples or None if timed else None,
-            waited=wait if timed else 0.0,
-            skipped=int(step.skipped),
-            estimated=int(work is not None and work.estimated),
-            validations=step.validations,
-            validation_seconds=spent,
-            ended=time(),
-        )
+    def _spans(self, spans: list[tuple[Moment, Moment]]) -> float:
+        return sum(self._clock.seconds(begin, end) for begin, end in spans) if spans else 0.0

@@ -59,7 +59,9 @@ class LoopWatch:
         self._ours = {id(module) for model in models or () for module in model.modules()}
         self._roots: dict[int, ref[nn.Module]] = {}
         self._thread = 0
-        self._inside = self._searching = self._in_backward = False
+        self._inside = self._in_backward = False
+        self.searching = False
+        """True until a step has called a model."""
 
     def start(self) -> None:
         """Attach to torch."""
@@ -83,16 +85,16 @@ class LoopWatch:
 
     def step_is_over(self) -> None:
         """After the first step that called a model, wrap only the classes that were called."""
-        if self._searching and self._roots:
+        if self.searching and self._roots:
             self._calls.close()
             self._wrap_classes()
 
     def _search(self) -> None:
-        self._searching = True
+        self.searching = True
         self._calls.enter_context(module_calls(self._find, bare=True))
 
     def _wrap_classes(self) -> None:
-        self._searching = False
+        self.searching = False
         kinds = {type(module) for found in self._roots.values() if (module := found()) is not None}
         for kind in kinds:
             self._calls.enter_context(calls_of(kind, self._watch))
@@ -173,4 +175,4 @@ class LoopWatch:
         try:
             yield
         finally:
-            self._search() if self._searching else self._wrap_classes()
+            self._search() if self.searching else self._wrap_classes()

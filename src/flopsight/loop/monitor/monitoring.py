@@ -124,7 +124,7 @@ class Monitor:
         return run if self._problem is None else replace(run, notes=(*run.notes, self._problem))
 
     def _step_ended(self) -> None:
-        if self._watch is not None:
+        if self._watch is not None and self._watch.searching:
             with pausing():
                 self._watch.step_is_over()
 

@@ -112,7 +112,7 @@ class Series:
             environment=self._environment,
             world=self._world,
             intervals=intervals,
-            slow=tuple(sorted(self._slow.found, key=lambda slow: slow.step)),
+            slow=tuple(sorted(self._slow.found, key=lambda slow: slow.step)) if intervals else (),
             median_seconds=self._times.quantile(0.5),
             quartiles=None if low is None or high is None else (low, high),
             shapes=0 if work is None else len(work.counted.known),

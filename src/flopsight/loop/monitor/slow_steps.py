@@ -14,6 +14,8 @@ RECENT = 50
 LEAST = 10
 FAR = 2.0
 """A step this many times as long as the median is slow."""
+LEAST_EXCESS = 0.001
+"""Seconds. A step that is longer by less is not worth a word."""
 LONGER = 1.2
 """Work this many times the median explains a slow step by itself."""
 MOST_KEPT = 200
@@ -39,7 +41,7 @@ class SlowSteps:
             return None
         parts = _parts(step, seconds, validated)
         slow = None
-        if self.usual is not None and seconds > FAR * self.usual:
+        if self.usual is not None and seconds > FAR * self.usual and seconds > self.usual + LEAST_EXCESS:
             slow = SlowStep(number, seconds, self.usual, self._why(parts, seconds))
             self.fresh.append(slow)
             self.found = sorted([*self.found, slow], key=lambda one: -one.seconds)[:MOST_KEPT]
