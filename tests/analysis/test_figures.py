@@ -151,7 +151,7 @@ def test_one_new_entry_reaches_every_view(monkeypatch):
     assert Point({}, profile).row["twice_macs"] == 80
     job = Job({0: replace(profile, world=World(size=2, rank=0))}, size=2)
     assert job.values("twice_macs") == {0: 80}
-    assert "2 MACs" in render(job, "tree").splitlines()[1]
+    assert "2 MACs" in render(job, "tree").splitlines()[2]
     assert scalars(profile)["flopsight/twice_macs"] == 80
     assert "fc" in shares(profile, "twice_macs")
 

@@ -108,7 +108,7 @@ def test_a_job_shows_its_ranks_above_the_model():
 
     text = str(job)
 
-    assert text.startswith("Job of 2 ranks (dp 2), 2 arrived\nrank  params")
+    assert text.startswith("Job of 2 ranks (dp 2), 2 arrived\n\nrank  params")
     assert "Slowest: rank 1, 2.00 s" in text
     assert "Whole model: 512 params, 4.10 k MACs" in text
     assert "Pair" in text

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,6 +9,9 @@ import typer
 
 from .. import units
 from ..errors import InputError
+from ..render.page import Column, Grid, Lines
+from ..render.plain import grid_lines
+from ..render.table import operators
 from ..targets.inputs import parse_inputs
 from . import options
 from .completion import complete_target
@@ -53,30 +55,23 @@ def formula_lines() -> list[str]:
 
     rows = [(op, _place(fn), _sentence(fn)) for op, fn in sorted(FORMULAS.items())]
     rows += [(f"any {kind} op", _place(fn), _sentence(fn)) for kind, fn in KIND_FORMULAS.items()]
-    return _columns(rows)
+    names = ("op", "formula", "what it counts")
+    columns = (Column(name, cells, right=False) for name, cells in zip(names, zip(*rows, strict=True), strict=True))
+    return grid_lines(Grid(tuple(columns)))
 
 
 def used_lines(profile: Profile) -> list[str]:
     """One line an op and phase, the heaviest first, and what is not counted."""
-    from ..analysis.tables import op_totals
-    from ..render.safe_names import safe_names
-
-    profile = safe_names(profile)
-    totals = op_totals(profile.root)
-    head = ("op", "phase", "calls", "MACs", "FLOPs", "bytes", "time", "status")
-    rows = [
-        (total.op, total.phase, units.count(total.calls), units.si(total.cost.macs), units.si(total.cost.flops),
-         units.size(total.cost.bytes), "" if total.seconds is None else units.seconds(total.seconds), total.status)
-        for total in totals
-    ]  # fmt: skip
-    lines = _columns([head, *rows], right={2, 3, 4, 5, 6})
-    if any(total.seconds is not None for total in totals):
+    lines = []
+    if any(row.seconds is not None for node in profile.walk() for row in node.ops):
         where = "of the host in a traced run" if profile.environment.device == "cpu" else "of kernels on the device"
         lines.append(f"time: seconds {where}, ops inside an op included")
     for op, missed in profile.coverage.unknown.items():
         lines.append(f"not counted: {op} in {', '.join(name or 'the root' for name in missed.modules)}: {missed.why}")
     share = units.percent(profile.coverage.share)
-    return [*lines, f"{share} of {units.count(profile.coverage.calls)} op calls are accounted for."]
+    lines.append(f"{share} of {units.count(profile.coverage.calls)} op calls are accounted for.")
+    grids = [part for part in operators(profile, full=True) if isinstance(part, Grid)]
+    return [*(line for grid in grids for line in grid_lines(grid)), *Lines(tuple(lines)).lines]
 
 
 def _counted(target: str, inputs: list[str], *, train: bool, meta: bool) -> Profile:
@@ -99,14 +94,3 @@ def _place(fn: object) -> str:
 
 def _sentence(fn: object) -> str:
     return (getattr(fn, "__doc__", None) or "").strip().split("\n")[0]
-
-
-def _columns(rows: Sequence[tuple[str, ...]], right: set[int] | None = None) -> list[str]:
-    widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
-    return [
-        "  ".join(
-            cell.rjust(width) if place in (right or ()) else cell.ljust(width)
-            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]

@@ -166,9 +166,8 @@ class FlopsProfiler:
 
     def _aggregated(self, depth: int | None, top_modules: int) -> list[str]:
         from ..render.deepspeed_page import aggregated
-        from ..render.safe_names import safe_names
 
-        return aggregated(safe_names(self.profile), depth=depth, top_modules=top_modules)
+        return aggregated(self.profile, depth=depth, top_modules=top_modules)
 
 
 def check_page(module_depth: int, top_modules: int) -> None:

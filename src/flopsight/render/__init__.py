@@ -34,9 +34,7 @@ class Drawing:
             return generation_text(profile, self.format, self.options)
         if isinstance(profile, Job):
             from .job_page import text
-            from .safe_names import safe_names
 
-            profile = profile if self.format.verbatim else safe_names(profile)
             return text(profile, self.format, self.options)
         return self.format.text(profile, self.options)
 
@@ -44,34 +42,32 @@ class Drawing:
         """What a file of that name holds of the profile."""
         if not self.format.picture:
             return as_bytes(self.text(profile))
-        from .safe_names import safe_names
-
         if isinstance(profile, Generation):
             profile = profile.middle
         model = profile.model if isinstance(profile, Job) else profile
         with TemporaryDirectory() as folder:
             drawn = Path(folder) / path.name
-            self.format.draw(safe_names(model), drawn, **self.options)
+            self.format.draw(model, drawn, **self.options)
             return drawn.read_bytes()
 
     def show(self, profile: Profile | Job | Generation, console: Console) -> None:
         """Draw the profile on a terminal, in colour where the format is a page."""
         from .console import draw, show
 
+        width = self.options.get("width") or console.width
         if isinstance(profile, Generation):
             if self.format.name == "tree":
                 from .generation_page import page
 
-                draw(page(profile, on=self.options.get("on")), console, self.options.get("width") or console.width)
+                draw(page(profile, on=self.options.get("on")), console, width)
             else:
                 console.out(self.text(profile), highlight=False, end="")
             return
         if isinstance(profile, Job):
             from .job_page import ranks
-            from .safe_names import safe_names
 
             if self.format.page:
-                console.out(ranks(safe_names(profile)), highlight=False)
+                draw(ranks(profile), console, width)
             profile = profile.model
         show(profile, self.format, console, self.options)
 

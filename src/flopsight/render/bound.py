@@ -11,9 +11,9 @@ from ..analysis.limits.bounds import BoundRow, bound_rows
 from ..analysis.limits.predict import predict
 from ..analysis.limits.roofline import ceilings_for, profile_limit
 from ..results.profile import Profile
-from .page import Column, Grid, Heading, Lines, Page
+from .page import Column, Heading, Lines, Page
 from .summary import caveat_lines, coverage_lines, title
-from .tree import label, legend
+from .tree import legend, tree_grid
 
 
 def page(
@@ -28,7 +28,7 @@ def page(
     return [
         Heading(title(profile, on)),
         Lines(tuple(headline(profile, on))),
-        Grid(tuple(_columns(rows)), depths=tuple(row.row.depth for row in rows)),
+        tree_grid([row.row for row in rows], _columns(rows)),
         Lines(
             (*legend([row.row for row in rows], "bound"), *_legend(rows), f"ceilings: {ceilings_text(ceilings)}"), "dim"
         ),
@@ -39,8 +39,7 @@ def page(
 
 
 def _columns(rows: Sequence[BoundRow]) -> list[Column]:
-    names = Column("module", tuple("  " * row.row.depth + label(row.row) for row in rows), right=False, style="bold")
-    found = [names]
+    found = []
     if any(row.seconds is not None for row in rows):
         found.append(Column("time", _cells(rows, lambda row: row.seconds, units.seconds), keep=90, style="magenta"))
     found.append(Column("limit", _cells(rows, lambda row: row.limit, units.seconds), keep=95, style="cyan"))

@@ -36,11 +36,11 @@ def render(comparison: Comparison, format: str = "text", width: int | None = Non
 
 def page(comparison: Comparison) -> Page:
     """What changed, for a terminal: what costs more is red, what costs less is green."""
-    heads = (f"before: {one_line(title(comparison.before))}", f"after:  {one_line(title(comparison.after))}")
+    heads = (f"before: {title(comparison.before)}", f"after:  {title(comparison.after)}")
     changes = _module_lines(comparison)
-    lines = Lines(tuple(printable(text) for text, _ in changes), styles=tuple(_style(sign) for _, sign in changes))
+    lines = Lines(tuple(text for text, _ in changes), styles=tuple(_style(sign) for _, sign in changes))
     verdict = [Heading(_verdict(comparison))] if comparison.same else []
-    return [Lines(heads), *verdict, Grid(tuple(_figures(comparison))), lines, Lines(_notes(comparison))]
+    return [Lines(heads), *verdict, _figures(comparison), lines, Lines(_notes(comparison))]
 
 
 def _markdown(comparison: Comparison) -> str:
@@ -76,15 +76,15 @@ def _shown(change: Change) -> bool:
     return change.changed or (change.name in ("params", "macs", "flops", "latency") and change.before is not None)
 
 
-def _figures(comparison: Comparison) -> list[Column]:
+def _figures(comparison: Comparison) -> Grid:
     times = not comparison.why_no_times
     changes = [change for change in comparison.figures if _shown(change) and (times or not BOOK[change.name].is_time)]
-    return [
+    return Grid((
         Column("figure", tuple(change.name for change in changes), right=False),
         Column("before", tuple(_texts(change)[0] for change in changes)),
         Column("after", tuple(_texts(change)[1] for change in changes)),
         Column("change", tuple(map(_growth, changes)), styles=tuple(_style(_cost(change)) for change in changes)),
-    ]
+    ))  # fmt: skip
 
 
 def _cost(change: Change) -> float:

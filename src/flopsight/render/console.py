@@ -25,7 +25,7 @@ def show(profile: Profile, format: Format, console: Console, options: Mapping[st
         return
     given = dict(options)
     width = given.pop("width", console.width)
-    page: Page = format.drawn(profile, given)
+    page: Page = format.draw(profile, **given)
     if any(isinstance(part, Grid) and len(part.columns[0].cells) > MOST_RICH_ROWS for part in page):
         console.out(plain(page, width), highlight=False, end="")
         return

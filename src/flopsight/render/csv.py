@@ -7,6 +7,7 @@ import io
 from typing import Any
 
 from ..analysis.tables import records
+from ..files.printable import printable
 from ..results.profile import Profile
 
 FORMULA_SIGNS = ("=", "+", "-", "@")
@@ -24,4 +25,7 @@ def render(profile: Profile) -> str:
 
 def _plain(value: Any) -> Any:
     """A text that a spreadsheet would run as a formula, behind an apostrophe; numbers stay numbers."""
-    return f"'{value}" if isinstance(value, str) and value.startswith(FORMULA_SIGNS) else value
+    if not isinstance(value, str):
+        return value
+    text = printable(value)
+    return f"'{text}" if text.startswith(FORMULA_SIGNS) else text

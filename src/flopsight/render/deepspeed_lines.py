@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from .. import units
 from ..analysis.tables import KindTotals
+from ..files.printable import one_line
 from ..results.caveats import UnknownOps
 from ..results.profile import Profile
 
@@ -36,4 +37,5 @@ def doubts(profile: Profile) -> list[str]:
     unknown = profile.coverage.unknown
     ops = ", ".join(f"{op} ({units.calls(missed.calls)})" for op, missed in unknown.items())
     lines = [f"Not counted: {ops}. Say what they cost with @flopsight.formula."] if unknown else []
-    return lines + [f"Caveat: {caveat}" for caveat in profile.caveats if not isinstance(caveat, UnknownOps)]
+    lines += [f"Caveat: {caveat}" for caveat in profile.caveats if not isinstance(caveat, UnknownOps)]
+    return list(map(one_line, lines))

@@ -37,8 +37,6 @@ class Format:
     """Written to a file, never printed."""
     picture: bool = False
     """Written as a picture, to files called after the format: `icicle.svg`, `resnet.icicle.png`. The function takes the path too."""
-    verbatim: bool = False
-    """It escapes text by itself, as JSON does, so it gets the names as they are."""
 
     @property
     def draw(self) -> Callable[..., Any]:
@@ -54,23 +52,16 @@ class Format:
         names = tuple(name for name, option in keywords if option.kind is Parameter.KEYWORD_ONLY)
         return (*names, "width") if self.page else names
 
-    def drawn(self, profile: Profile, options: Mapping[str, Any]) -> Any:
-        """What the function makes of a profile, whose names are safe to show; the options are those that `checked` returned."""
-        from .safe_names import safe_names
-
-        return self.draw(profile if self.verbatim else safe_names(profile), **options)
-
     def text(self, profile: Profile, options: Mapping[str, Any]) -> str:
         """The profile as text; the options are those that `checked` returned."""
         if not self.page:
-            text = self.drawn(profile, options)
-            assert isinstance(text, str)
+            text: str = self.draw(profile, **options)
             return text
         from .plain import plain
 
         given = dict(options)
         width = given.pop("width", None)
-        return plain(self.drawn(profile, given), width)
+        return plain(self.draw(profile, **given), width)
 
     def checked(self, options: Mapping[str, Any]) -> dict[str, Any]:
         """The options that are not None, under our names; refuses a wrong name or number."""
@@ -100,9 +91,9 @@ FORMATS = {
         Format("aprofiler", "render.aprofiler_page:render", top="top_modules"),
         Format("markdown", "render.markdown:render", top="max_rows", suffix=".md"),
         Format("latex", "render.latex:render", top="max_rows", suffix=".tex"),
-        Format("json", "files.store:dumps", suffix=".json", verbatim=True),
+        Format("json", "files.store:dumps", suffix=".json"),
         Format("csv", "render.csv:render", suffix=".csv"),
-        Format("trace", "render.trace:render", suffix=".trace.json", needs_timeline=True, verbatim=True),
+        Format("trace", "render.trace:render", suffix=".trace.json", needs_timeline=True),
         Format("html", "render.html:render", suffix=".html", file_only=True),
         Format("icicle", "render.pictures:icicle", file_only=True, picture=True),
         Format("roofline", "render.pictures:roofline", file_only=True, picture=True),

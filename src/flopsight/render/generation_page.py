@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from html import escape
 from typing import Any
 
 from ..analysis.serving import Serving
 from ..analysis.serving_facts import Table, answers, costs, memory, model_line, notes, times, title
-from ..files.printable import one_line
 from ..files.store import dumps
 from ..results.generation import Generation
 from .formats import Format
-from .html.static import STYLE
+from .html.static import standalone
+from .notebook import draw
 from .page import Column, Grid, Heading, Lines, Page
 from .plain import plain
 
@@ -43,11 +42,11 @@ def page(made: Generation, *, on: str | None = None) -> Page:
         said.append(NO_DEVICE)
     tables = [part for table in _tables(serving) for part in (Heading(table.title), _grid(table))]
     return [
-        Heading(one_line(_headed(serving))),
+        Heading(_headed(serving)),
         Lines((model_line(made),)),
         Lines(tuple(said)),
         *tables,
-        Lines(tuple(map(one_line, notes(serving))), style="dim"),
+        Lines(tuple(notes(serving)), style="dim"),
     ]
 
 
@@ -73,23 +72,6 @@ def _grid(table: Table) -> Grid:
 
 def html(made: Generation, *, on: str | None = None) -> str:
     """The page as one HTML file that needs nothing beside it."""
-    serving = Serving(made, on)
-    name = escape(one_line(_headed(serving)))
-    cards = "".join(
-        f"<div><span>{escape(label)}</span><span>{escape(said)}</span></div>" for label, said in answers(serving)
-    )
-    body = [f"<h1>{name}</h1><p>{escape(model_line(made))}</p>", f'<div class="card">{cards}</div>']
-    body += [_html_table(table) for table in _tables(serving)]
-    body += [f'<p class="soft">{escape(one_line(note))}</p>' for note in notes(serving)]
-    head = (
-        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{name}</title><style>{STYLE}</style></head>'
-    )
-    return "\n".join((head, "<body>", *body, "</body></html>\n"))
-
-
-def _html_table(table: Table) -> str:
-    def row(cells: tuple[str, ...], tag: str) -> str:
-        return "<tr>" + "".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in cells) + "</tr>"
-
-    rows = [row(table.head, "th"), *(row(cells, "td") for cells in table.rows)]
-    return f"<h2>{escape(table.title)}</h2><table>{''.join(rows)}</table>"
+    first, *rest = page(made, on=on)
+    assert isinstance(first, Heading)
+    return standalone(first.text, draw([first, *rest]))

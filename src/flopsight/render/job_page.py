@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .. import units
@@ -12,6 +12,8 @@ from ..results.job import Job
 from ..results.profile import Profile
 from ..results.world import Whole
 from .formats import Format
+from .page import Column, Grid, Heading, Lines, Page
+from .plain import plain
 
 MOST_ROWS = 16
 """Ranks that are listed one by one; of more, the first ones and the slowest."""
@@ -26,49 +28,49 @@ def text(job: Job, format: Format, options: Mapping[str, Any]) -> str:
 
         return render(job, **options)
     model = format.text(job.model, options)
-    return f"{ranks(job)}\n{model}" if format.page else model
+    return f"{plain(ranks(job), options.get('width'))}\n{model}" if format.page else model
 
 
-def ranks(job: Job) -> str:
+def ranks(job: Job) -> Page:
     """The ranks side by side, what they make up, and how even they are."""
     first = job.ranks[min(job.ranks)]
     mesh = " x ".join(f"{name} {size}" for name, size in first.world.mesh.items())
-    lines = [f"Job of {job.size} ranks{f' ({mesh})' if mesh else ''}, {len(job.ranks)} arrived"]
-    lines += [*_table(job), "", *_even(job)]
+    numbers = sorted(job.ranks)
+    listed = numbers if len(numbers) <= MOST_ROWS else sorted({*numbers[: MOST_ROWS - 1], job.slowest or 0})
+    more = len(numbers) - len(listed)
+    return [
+        Heading(f"Job of {job.size} ranks{f' ({mesh})' if mesh else ''}, {len(job.ranks)} arrived"),
+        _table(job, [job.ranks[rank] for rank in listed]),
+        Lines((f"... and {more} more ranks",) if more else ()),
+        Lines((*_even(job), *_whole(job), *([_load(job)] if job.expert_load else []))),
+    ]
+
+
+def _whole(job: Job) -> list[str]:
     whole = job.whole
-    if whole is not None:
-        lines.append(
-            f"Whole model: {units.si(whole.params)} params{_active(whole)}, {units.si(whole.macs)} MACs and "
-            f"{units.si(whole.flops)} FLOPs forward, {units.si(whole.backward.flops)} FLOPs backward"
-        )
-    lines += [_load(job)] if job.expert_load else []
-    return "\n".join(lines) + "\n"
+    if whole is None:
+        return []
+    forward = f"{units.si(whole.macs)} MACs and {units.si(whole.flops)} FLOPs forward"
+    return [
+        f"Whole model: {units.si(whole.params)} params{_active(whole)}, {forward}, {units.si(whole.backward.flops)} FLOPs backward"
+    ]
 
 
 def _active(whole: Whole) -> str:
     return f" ({units.si(whole.active_params)} active)" if whole.active_params not in (None, whole.params) else ""
 
 
-def _table(job: Job) -> list[str]:
-    ranks = job.ranks.values()
+def _table(job: Job, listed: Sequence[Profile]) -> Grid:
+    places = {"rank": [str(one.world.rank) for one in listed], "stage": [str(one.world.stage) for one in listed]}
     figures = [
         figure
         for figure in shown("ranks")
-        if not figure.part_of or any(figure.telling(profile) is not None for profile in ranks)
+        if not figure.part_of or any(figure.telling(profile) is not None for profile in job.ranks.values())
     ]
-    numbers = sorted(job.ranks)
-    listed = numbers if len(numbers) <= MOST_ROWS else sorted({*numbers[: MOST_ROWS - 1], job.slowest or 0})
-    staged = len(job.stages) > 1
-    rows = [["rank", *(["stage"] if staged else []), *(figure.short for figure in figures)]]
-    for rank in listed:
-        profile = job.ranks[rank]
-        place = [str(rank), *([str(profile.world.stage)] if staged else [])]
-        rows.append([*place, *(_cell(figure, profile) for figure in figures)])
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
-    if len(numbers) > len(listed):
-        lines.append(f"... and {len(numbers) - len(listed)} more ranks")
-    return lines
+    return Grid((
+        *(Column(name, tuple(cells)) for name, cells in places.items() if name == "rank" or len(job.stages) > 1),
+        *(Column(figure.short, tuple(_cell(figure, one) for one in listed), keep=50) for figure in figures),
+    ))  # fmt: skip
 
 
 def _cell(figure: Figure, profile: Profile) -> str:

@@ -8,9 +8,9 @@ from ..analysis.folding import shortened
 from ..analysis.tables import tree_rows
 from ..results.profile import Profile
 from ..results.records import BACKWARD
-from .page import Column, Grid, Heading, Lines, Page
+from .page import Column, Heading, Lines, Page
 from .summary import caveat_lines, title
-from .tree import label, legend
+from .tree import legend, tree_grid
 
 OF_PARAMETERS = ("param_bytes", "grad_bytes", "optimizer_bytes")
 """What a module has as long as it lives stands before what a run makes."""
@@ -23,7 +23,6 @@ def page(profile: Profile, *, depth: int | None = None, max_rows: int | None = 1
     root = shortened(profile.root, depth, max_rows, full=full)
     nodes = list(root.walk())
     rows = tree_rows(root)
-    names = Column("module", tuple("  " * row.depth + label(row) for row in rows), right=False, style="bold")
     known = {
         OF_MODULES.get(figure.key, (figure.short, figure.about)): tuple(map(figure.of_node, nodes))
         for figure in sorted(shown("memory"), key=lambda figure: figure.key not in OF_PARAMETERS)
@@ -35,7 +34,7 @@ def page(profile: Profile, *, depth: int | None = None, max_rows: int | None = 1
     ]
     return [
         Heading(title(profile)),
-        Grid((names, *columns), depths=tuple(row.depth for row in rows)),
+        tree_grid(rows, columns),
         Lines((*legend(rows, "memory"), *(f"{head}: {about}" for head, about in known)), "dim"),
         Lines(_peak(profile)),
         Lines(caveat_lines(profile), "yellow"),

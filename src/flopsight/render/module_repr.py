@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..analysis.tables import modules
+from ..files.printable import printable
 from ..results.node import Node
 
 Described = Callable[[Node], str]
@@ -21,9 +22,9 @@ def module_repr(root: Node, describe: Described, depth: int | None = None) -> li
             continue
         node, level = item
         indent = "  " * level
-        head = f"{indent}({node.name}): {node.kind}" if level else node.kind
+        head = printable(f"{indent}({node.name}): {node.kind}" if level else node.kind)
         children = modules(node.children) if depth is None or level < depth else []
-        text = describe(node).split("\n")
+        text = printable(describe(node), keep="\n").split("\n")
         if not children and len(text) == 1:
             lines.append(f"{head}({text[0]})")
             continue

@@ -13,7 +13,7 @@ from ..analysis.tables import own_rows, tree_rows
 from .columns import figures
 from .page import Column, Grid, Heading, Lines, Page
 from .summary import caveats, coverage_lines, title
-from .tree import label
+from .tree import tree_grid
 
 if TYPE_CHECKING:
     from ..analysis.compare import Comparison
@@ -55,7 +55,7 @@ def _heaviest(profile: Profile) -> str:
         column for column in figures(rows, trained=profile.trained) if column.title in ("params", "FLOPs", "latency")
     ]
     shares = [row.shares[by] or 0.0 for row in rows]
-    return _table([names, *columns], bars=shares)
+    return _table(Grid((names, *columns)), bars=shares)
 
 
 def node_html(node: Node) -> str:
@@ -67,24 +67,23 @@ def comparison_html(comparison: Comparison) -> str:
     """What changed, as a terminal shows it: what costs more is red, what costs less is green."""
     from .comparison import page
 
-    return _card(comparison.one_line, _page(page(comparison)))
+    return _card(comparison.one_line, draw(page(comparison)))
 
 
 def job_html(job: Job) -> str:
     """The ranks of a job side by side."""
     from .job_page import ranks
 
-    return _card(job.one_line, f"<pre>{escape(ranks(job))}</pre>")
+    return _card(job.one_line, draw(ranks(job)))
 
 
 def _tree(root: Node, *, trained: bool) -> str:
     rows = tree_rows(shortened(root, None, MOST_ROWS))
-    names = Column("module", tuple("\u2003" * row.depth + label(row) for row in rows), right=False)
-    return _table([names, *figures(rows, trained=trained)])
+    return draw([tree_grid(rows, figures(rows, trained=trained))])
 
 
-def _page(page: Page) -> str:
-    """Headings, lines and grids as HTML, in the colours that they have on a terminal."""
+def draw(page: Page) -> str:
+    """A page as HTML, in the colours that it has on a terminal."""
     return "".join(map(_part, page))
 
 
@@ -92,26 +91,23 @@ def _part(part: Heading | Lines | Grid) -> str:
     if isinstance(part, Heading):
         return f"<b>{escape(part.text)}</b>"
     if isinstance(part, Grid):
-        return _table(part.columns)
+        return _table(part)
     styles = part.styles or (part.style,) * len(part.lines)
     return "".join(f"<div{_class(style)}>{escape(line)}</div>" for line, style in zip(part.lines, styles, strict=True))
 
 
-def _table(columns: Sequence[Column], bars: Sequence[float] = ()) -> str:
+def _table(grid: Grid, bars: Sequence[float] = ()) -> str:
     """Rows of cells; `bars` are shares that end each row."""
-    head = "".join(f"<th>{escape(column.title)}</th>" for column in columns) + (
-        "<th>share</th><th></th>" if bars else ""
-    )
+    head = "".join(f"<th>{escape(column.title)}</th>" for column in grid.columns)
+    head += "<th>share</th><th></th>" if bars else ""
     ends = [f'<td>{units.percent(share)}</td><td class="bar" style="--part:{share:.1%}"></td>' for share in bars]
-    rows = range(len(columns[0].cells))
-    body = "".join(
-        f"<tr>{''.join(_cell(column, row) for column in columns)}{ends[row] if ends else ''}</tr>" for row in rows
-    )
-    return f"<table><tr>{head}</tr>{body}</table>"
-
-
-def _cell(column: Column, row: int) -> str:
-    return f"<td{_class(column.styles[row]) if column.styles else ''}>{escape(column.cells[row])}</td>"
+    body = []
+    for place, (depth, cells) in enumerate(grid.rows()):
+        styles = [_class(column.styles[place]) if column.styles else "" for column in grid.columns]
+        name, *rest = (f"<td{style}>{escape(cell)}</td>" for style, cell in zip(styles, cells, strict=True))
+        end = ends[place] if ends else ""
+        body.append(f"<tr>{name.replace('>', '>' + '&emsp;' * depth, 1)}{''.join(rest)}{end}</tr>")
+    return f"<table><tr>{head}</tr>{''.join(body)}</table>"
 
 
 def _class(style: str) -> str:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from ..files.printable import one_line, printable
+
 GAP = 2
+INDENT = "  "
+"""What a row of a tree is indented by, a level."""
 NARROWEST = 16
 MATTERS = 20
 """Columns with a lower `keep` go before the names of rows get shorter."""
@@ -28,6 +32,12 @@ class Column:
     styles: tuple[str, ...] = ()
     """The style of each cell, where they differ."""
 
+    def __post_init__(self) -> None:
+        """Escape what does not print: a model may call its modules anything."""
+        object.__setattr__(self, "cells", tuple(map(printable, self.cells)))
+        if self.short is not None:
+            object.__setattr__(self, "short", tuple(map(printable, self.short)))
+
     @cached_property
     def width(self) -> int:
         """Characters of the widest cell."""
@@ -43,6 +53,12 @@ class Grid:
     """How deep each row lies, where the rows are a tree."""
     clip_left: bool = False
     """Whether a name that is too long loses its beginning, as suits a path, or its end."""
+
+    def rows(self) -> Iterator[tuple[int, tuple[str, ...]]]:
+        """Every row as its depth and its cells, the name without its indent."""
+        for place, (name, *rest) in enumerate(zip(*(column.cells for column in self.columns), strict=True)):
+            depth = self.depths[place] if self.depths else 0
+            yield depth, (name.removeprefix(INDENT * depth), *rest)
 
     def fitted(self, width: int) -> Grid:
         """The same grid with what fits into `width`: unneeded columns go first, then names get shorter."""
@@ -77,6 +93,9 @@ class Heading:
 
     text: str
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "text", one_line(self.text))
+
 
 @dataclass(frozen=True)
 class Lines:
@@ -86,6 +105,9 @@ class Lines:
     style: str = ""
     styles: tuple[str, ...] = ()
     """The style of each line, where they differ."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "lines", tuple(map(one_line, self.lines)))
 
 
 Page = Sequence[Heading | Lines | Grid]

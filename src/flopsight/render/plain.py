@@ -16,7 +16,7 @@ def plain(page: Page, width: int | None = None) -> str:
             blocks.append("\n".join(wrapped(part.text, width)))
         elif isinstance(part, Grid):
             hint = part.left_out(width)
-            blocks.append("\n".join([*_grid(part.fitted(width)), *(["", *wrapped(hint, width)] if hint else [])]))
+            blocks.append("\n".join([*grid_lines(part.fitted(width)), *(["", *wrapped(hint, width)] if hint else [])]))
         else:
             blocks.append("\n".join(line for text in part.lines for line in wrapped(text, width)))
     return "\n\n".join(block for block in blocks if block) + "\n"
@@ -30,7 +30,9 @@ def wrapped(text: str, width: int) -> list[str]:
     ) or [""]
 
 
-def _grid(grid: Grid) -> list[str]:
+def grid_lines(grid: Grid) -> list[str]:
+    """The lines of a grid, however wide it is."""
+
     def line(cells: list[str]) -> str:
         padded = [
             cell.rjust(column.width) if column.right else cell.ljust(column.width)

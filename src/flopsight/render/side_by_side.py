@@ -21,7 +21,7 @@ def render(profiles: Sequence[Profile], names: Sequence[str], format: str = "tab
             f"Several profiles cannot be drawn as {format}.{did_you_mean(format, FORMATS)} Formats: {', '.join(FORMATS)}."
         )
     values = {figure: [figure.telling(profile) for profile in profiles] for figure in shown("models")}
-    columns = [
+    table = Grid((
         Column("profile", tuple(names), right=False),
         Column("model", tuple(profile.root.kind for profile in profiles), right=False),
         *(
@@ -29,10 +29,7 @@ def render(profiles: Sequence[Profile], names: Sequence[str], format: str = "tab
             for figure, row in values.items()
             if (figure.unit == "count" and any(value is not None for value in row)) or any(row)
         ),
-    ]
+    ))  # fmt: skip
     if format == "table":
-        return plain([Grid(tuple(columns))])
-    if format == "markdown":
-        return markdown.grid(columns) + "\n"  # it escapes by itself
-    escape = latex.escaped
-    return latex.tabular([Column(escape(c.title), tuple(map(escape, c.cells)), right=c.right) for c in columns])
+        return plain([table])
+    return latex.grid(table) if format == "latex" else markdown.grid(table) + "\n"

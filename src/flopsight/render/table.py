@@ -27,17 +27,23 @@ def page(
     root = to_depth(depth)(profile.root)
     rows = own_rows(root if full else fold(root), sort)
     shown, left_out = (rows, 0) if full else capped(rows, max_rows)
-    ops = op_totals(profile.root)
-    by_op: list[Grid | Lines] = [_ops(ops if full else ops[:MOST_OPS], ops), Lines(_more_ops(ops, full=full), "dim")]
     return [
         Heading(title(profile)),
         _modules(shown, trained=profile.trained),
         Lines(_legend(shown, left_out), "dim"),
-        *(by_op if ops else ()),
+        *operators(profile, full=full),
         Lines(total_lines(profile)),
         Lines(coverage_lines(profile), "green" if profile.coverage.complete else "yellow"),
         Lines(caveat_lines(profile), "yellow"),
     ]
+
+
+def operators(profile: Profile, *, full: bool) -> Page:
+    """The ops of all modules, heaviest first; none where nothing ran."""
+    ops = op_totals(profile.root)
+    more = len(ops) - MOST_OPS
+    left_out = (f"{more} more ops; all with full=True",) if more > 0 and not full else ()
+    return [_ops(ops if full else ops[:MOST_OPS], ops), Lines(left_out, "dim")] if ops else []
 
 
 def capped(rows: Sequence[TableRow], most: int | None) -> tuple[list[TableRow], int]:
@@ -109,8 +115,3 @@ def _ops(ops: Sequence[OpTotal], everything: Sequence[OpTotal]) -> Grid:
             Column("", tuple("" if op.status == "counted" else op.status for op in ops), keep=0, right=False),
         )
     )  # fmt: skip
-
-
-def _more_ops(ops: Sequence[OpTotal], *, full: bool) -> tuple[str, ...]:
-    more = len(ops) - MOST_OPS
-    return (f"{more} more ops; all with full=True",) if more > 0 and not full else ()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..analysis.tables import mark, with_depths
+from ..files.printable import printable
 from ..results.node import Node
 from ..results.profile import Profile
 from ..results.records import OUTSIDE, Shape
@@ -30,7 +31,7 @@ def render(profile: Profile, *, depth: int | None = None) -> str:
 def _line(node: Node, name: str, whole: float) -> str:
     time = node.latency or 0.0
     parts = [
-        f"({name}): {node.kind}",
+        printable(f"({name}): {node.kind}"),
         f"num_params {node.params}",
         f"{round(time * 1e3, 3)}ms",
         f"{round(100 * time / whole if whole else 0.0, 3)}% latency",

@@ -11,7 +11,7 @@ from ..analysis.tables import TableRow, tree_rows
 from ..results.profile import Profile
 from ..results.records import OUTSIDE
 from .columns import figures
-from .page import Column, Grid, Heading, Lines, Page
+from .page import INDENT, Column, Grid, Heading, Lines, Page
 from .summary import caveat_lines, coverage_lines, times_of, title, total_lines
 
 WORTH_A_ROW = ("flops", "backward_pass_flops", "activation_bytes")
@@ -24,22 +24,23 @@ def page(
     """What the tree view shows: down to `depth`, at most `max_rows` rows; `full` draws every module."""
     root = shortened(profile.root, depth, max_rows, full=full)
     rows = [row for row in tree_rows(root) if not _is_empty(row)]
-    names = Column(
-        "module",
-        tuple("  " * row.depth + label(row) for row in rows),
-        short=tuple("  " * row.depth + (row.name or row.kind) + suffix(row) for row in rows),
-        right=False,
-        style="bold",
-    )
     return [
         Heading(title(profile, on)),
         Lines(tuple(headline(profile, on))),
-        Grid((names, *figures(rows, trained=profile.trained)), depths=tuple(row.depth for row in rows)),
+        tree_grid(rows, figures(rows, trained=profile.trained)),
         Lines((*legend(rows), *times_of(profile, on)), "dim"),
         Lines(total_lines(profile)),
         Lines(coverage_lines(profile), "green" if profile.coverage.complete else "yellow"),
         Lines(caveat_lines(profile), "yellow"),
     ]
+
+
+def tree_grid(rows: Sequence[TableRow], columns: Sequence[Column]) -> Grid:
+    """Columns beside the names of the modules, each as deep as it lies."""
+    depths = tuple(row.depth for row in rows)
+    names = tuple(INDENT * row.depth + label(row) for row in rows)
+    short = tuple(INDENT * row.depth + (row.name or row.kind) + suffix(row) for row in rows)
+    return Grid((Column("module", names, right=False, short=short, style="bold"), *columns), depths)
 
 
 def label(row: TableRow) -> str:

@@ -15,7 +15,6 @@ from typing import Any
 
 from ... import units
 from ...analysis.compare import Comparison
-from ...analysis.folding import shortened
 from ...analysis.passes import to_depth
 from ...analysis.report.page_data import report
 from ...analysis.report.page_diff import diff_report, diff_tiles, diff_verdict
@@ -23,13 +22,13 @@ from ...analysis.report.page_head import job_verdict, tiles, verdict
 from ...analysis.report.page_limits import limit_figure, limit_sentence, limits
 from ...analysis.report.page_ranks import collectives, ranks
 from ...analysis.summary_facts import facts
+from ...files.printable import printable
 from ...files.whole_files import write_text
 from ...results.job import Job
 from ...results.profile import Profile
 from ...results.world import ALONE
-from ..safe_names import safe_names
 from ..summary import about, coverage_lines, title
-from .static import STYLE, made_text, static_body
+from .static import STYLE, made_text, static_page
 
 INLINE = 1 << 20
 """Characters of JSON up to which the page holds it as it is; more is compressed."""
@@ -44,7 +43,7 @@ STATIC_ROWS = 2000
 
 def write(profile: Profile | Job, path: Path, **options: Any) -> Path:
     """Write the page with the options of `render`; makes the directory where it is missing."""
-    return write_text(path, render(safe_names(profile), **options))
+    return write_text(path, render(profile, **options))
 
 
 def render(profiled: Profile | Job, *, depth: int | None = None, full: bool = False, on: str | None = None) -> str:
@@ -75,7 +74,7 @@ def render(profiled: Profile | Job, *, depth: int | None = None, full: bool = Fa
         "findings": found["findings"],
         "ranks": _ranks(shown, job),
     }
-    return page(name, data, static_body(profile, shortened(shown.root, None, STATIC_ROWS, full=full)))
+    return page(name, data, static_page(shown, max_rows=STATIC_ROWS, full=full, on=on))
 
 
 def _ranks(profile: Profile, job: Job | None) -> list[dict[str, Any]] | None:
@@ -110,7 +109,7 @@ def page(name: str, data: Mapping[str, Any], static: str) -> str:
     """The file: styles, a static body for readers without script, the data, and the script that draws it."""
     return "\n".join(
         (
-            f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(name)}</title>',
+            f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(printable(name))}</title>',
             '<meta name="viewport" content="width=device-width, initial-scale=1">',
             POLICY,
             f"<style>{_asset('report.css')}</style></head><body>",
@@ -124,12 +123,21 @@ def page(name: str, data: Mapping[str, Any], static: str) -> str:
 
 def _embedded(data: Mapping[str, Any]) -> str:
     """The data as a script element that no text in it can end."""
-    text = json.dumps(data, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+    text = json.dumps(_printable(data), separators=(",", ":"), ensure_ascii=True, allow_nan=False)
     if len(text) <= INLINE:
         safe = text.replace("<", "\\u003c")
         return f'<script type="application/json" id="report-data">{safe}</script>'
     packed = base64.b64encode(gzip.compress(text.encode(), 6, mtime=0)).decode()
     return f'<script type="application/octet-stream" id="report-data" data-encoding="gzip">{packed}</script>'
+
+
+def _printable(value: Any) -> Any:
+    """The page's data with every text in it as it prints."""
+    if isinstance(value, str):
+        return printable(value, keep="\n")
+    if isinstance(value, Mapping):
+        return {key: _printable(item) for key, item in value.items()}
+    return [_printable(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 @cache

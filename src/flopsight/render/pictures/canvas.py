@@ -7,6 +7,7 @@ from io import BytesIO
 from typing import Any
 
 from ...errors import InputError
+from ...files.printable import printable
 
 try:
     import matplotlib as mpl
@@ -51,8 +52,8 @@ def canvas(width: float, height: float) -> tuple[Picture, Any]:
 
 
 def plain(text: str) -> str:
-    """A name as it is: matplotlib takes what is between two dollar signs for a formula."""
-    return text.replace("$", r"\$")
+    """A name as it prints: matplotlib takes what is between two dollar signs for a formula."""
+    return printable(text).replace("$", r"\$")
 
 
 def fitted(text: str, inches: float, size: float = SMALL) -> str:
