@@ -13,7 +13,6 @@ from ..errors import InputError
 from .blocks import repeated_blocks
 from .dryrun import Answering
 from .job_options import DEFAULTS, JobOptions
-from .recomputing import checkpoint_blocks
 
 if TYPE_CHECKING:
     from torch.distributed.device_mesh import DeviceMesh
@@ -26,14 +25,12 @@ PLAN = 'model._tp_plan = {"blocks.*.up": "colwise", "blocks.*.down": "rowwise"}'
 def cut(model: nn.Module, mesh: DeviceMesh, options: JobOptions = DEFAULTS, *, train: bool) -> nn.Module:
     """The model as this rank of the mesh holds it after its first step; the model itself is changed.
 
-    Products inside the blocks are divided over `tp`; blocks are checkpointed; every block, then the rest, is sharded over
-    `fsdp`, with replicas over `dp`; without `fsdp`, DistributedDataParallel averages gradients over `dp`.
+    Products inside the blocks are divided over `tp`; every block, then the rest, is sharded over `fsdp`, with replicas
+    over `dp`; without `fsdp`, DistributedDataParallel averages gradients over `dp`.
     """
     names = mesh.mesh_dim_names or ()
     if "tp" in names:
         _divide_products(model, mesh["tp"])
-    if train:
-        checkpoint_blocks(model, options.checkpoint)
     if "fsdp" in names:
         _shard(model, mesh["dp", "fsdp"] if "dp" in names else mesh["fsdp"], options)
         _settle(model, train=train)
@@ -120,7 +117,7 @@ def planned(model: nn.Module) -> Iterator[tuple[str, nn.Module, str]]:
     patterns = [(re.compile(re.escape(name).replace(r"\*", "[^.]+")), style) for name, style in plan.items()]
     for path, module in model.named_modules():
         for pattern, style in patterns:
-            if pattern.fullmatch(path):
+            if pattern.fullmatch(without_wrappers(path)):
                 yield path, module, style
                 break
 

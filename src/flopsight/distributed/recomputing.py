@@ -27,9 +27,16 @@ PRODUCTS = {torch.ops.aten.mm.default, torch.ops.aten.addmm.default}
 
 
 def checkpoint_blocks(model: nn.Module, how: str) -> None:
-    """Put torch's checkpoint wrapper around every repeated block; `how` is "none", "full" or "selective"."""
+    """Put torch's checkpoint wrapper around every repeated block; `how` is "none", "full" or "selective".
+
+    A model of transformers keeps no cache of keys and values then, as with its own gradient checkpointing.
+    """
     if how == "none":
         return
+    for module in model.modules():  # keys and values in a cache would be added to it again in backward
+        config = getattr(module, "config", None)
+        if getattr(config, "use_cache", False):
+            config.use_cache = False
     options: dict[str, Any] = {"context_fn": selective} if how == "selective" else {}
     for path, block in repeated_blocks(model).items():
         around, _, name = path.rpartition(".")

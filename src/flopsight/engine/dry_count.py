@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from ..capture.hooks.garbage import rarer_collections
 from ..capture.model.model_run import ModelRun
 from ..capture.model.tensors import with_tensors
 from ..capture.twin.meta_copy import NoTwinError, twin_of
@@ -45,22 +46,23 @@ def count_dry(
     mesh = check_mesh(mesh)
     check_dry(mesh, rank)
     check_switches(mesh, options)
-    watched = Options(memory=True, target=kernels, whole=False)
-    twin = _job_s(run, options)
+    with rarer_collections():
+        return _counted(_job_s(run, options), mesh, rank, options, Options(memory=True, target=kernels, whole=False), whole)
+
+
+def _counted(
+    twin: ModelRun, mesh: Mapping[str, int], rank: int, options: JobOptions, watched: Options, whole: bool
+) -> Profile:
+    """The whole model first, while the copy is whole, then this rank's part of it."""
+    kernels = str(watched.target)
+    figures = figures_of(count_run(_stepping(twin, {}, options, kernels), watched)) if whole else None
+    names = {id(parameter): without_wrappers(name) for name, parameter in twin.model.named_parameters()}
     with dry_job(mesh, rank) as ranks:
-        names = {id(parameter): name for name, parameter in twin.model.named_parameters()}
-        model = cut(twin.model, ranks, options, train=run.train)
+        model = cut(twin.model, ranks, options, train=twin.train)
         if twin.optimizer is not None:
             _hold_parameters_of(model, twin.optimizer, names)
-        counted = replace(
-            count_run(_stepping(replace(twin, model=model), mesh, options, kernels), watched), dry_run=True
-        )
-    if not whole:
-        return counted
-    plain = _job_s(run, options)
-    if run.train:
-        checkpoint_blocks(plain.model, options.checkpoint)
-    return replace(counted, unsharded=figures_of(count_run(_stepping(plain, {}, options, kernels), watched)))
+        counted = count_run(_stepping(replace(twin, model=model), mesh, options, kernels), watched)
+    return replace(counted, dry_run=True, unsharded=figures)
 
 
 @dataclass(frozen=True)
@@ -103,8 +105,10 @@ def _stepping(run: ModelRun, mesh: Mapping[str, int], options: JobOptions, kerne
 
 
 def _job_s(run: ModelRun, options: JobOptions) -> ModelRun:
-    """A copy without data, in the dtype that the job keeps."""
+    """A copy without data, in the dtype that the job keeps, with its checkpoints."""
     twin = _copy_without_data(run)
+    if run.train:
+        checkpoint_blocks(twin.model, options.checkpoint)
     if options.precision is None:
         return twin
     twin.model.float()
