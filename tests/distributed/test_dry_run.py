@@ -139,6 +139,20 @@ def test_bf16_keeps_sixteen_bytes_a_parameter_and_gathers_two():
     assert gathered == 2 * 2 * (held[0] // 4)
 
 
+def test_offloaded_shards_their_gradients_and_state_leave_the_device():
+    def counted(**options):
+        model = Language()
+        optimizer = torch.optim.AdamW(model.parameters())
+        return flopsight.count(model, (tokens(),), train=True, optimizer=optimizer, mesh={"fsdp": 4}, **options)
+
+    here, away = counted(), counted(fsdp={"offload": True})
+
+    moved = [here.at_peak[kind] for kind in ("parameters", "gradients", "optimizer")]
+    assert away.peak_bytes == here.peak_bytes - sum(moved)
+    assert not {"parameters", "gradients", "optimizer"} & set(away.at_peak)
+    assert (away.comm, away.forward, away.params) == (here.comm, here.forward, here.params)
+
+
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
@@ -255,3 +269,28 @@ def test_the_command_line_counts_a_rank(tmp_path, monkeypatch, capsys):
     loaded = flopsight.load("rank.json")
     assert loaded.dry_run
     assert loaded.world.mesh == {"dp": 2, "fsdp": 4}
+
+
+def test_the_command_line_says_how_a_job_trains(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    job = ["profile", "zoo:bert-base", "--train", "--mesh", "fsdp=4", "-o", "rank.json"]
+    how = [
+        "--checkpoint",
+        "full",
+        "--precision",
+        "bf16",
+        "--accumulate",
+        "2",
+        "--fsdp",
+        "reshard=no,reduce=fp32,wrap=2",
+    ]
+
+    assert cli.main([*job, *how]) == 0
+    loaded = flopsight.load("rank.json")
+    assert loaded.recompute.macs
+    gathers = [(row.phase, row.calls) for row in loaded.comm if row.op == "all_gather"]
+    assert gathers == [("forward", 2 * (12 // 2 + 1))]
+
+    capsys.readouterr()
+    assert cli.main([*job, "--fsdp", "wrap"]) == 2
+    assert "'wrap' is not a switch of FSDP: write name=value" in capsys.readouterr().err

@@ -23,6 +23,8 @@ FLOORS = (
         "formulas": "the price of a record; one file a family of ops",
         "hardware": "peaks, detection, measured ceilings",
         "zoo": "embedded models",
+    },
+    {
         "distributed": "the ranks around this one, and a mesh without its job",
     },
     {

@@ -31,6 +31,21 @@ Mesh = Annotated[
     typer.Option("--mesh", metavar="AXES", help="Count one rank of a job in this process, on meta: fsdp=128,tp=8."),
 ]
 Rank = Annotated[int, typer.Option("--rank", help="Which rank of --mesh.", min=0)]
+Checkpoint = Annotated[
+    str | None,
+    typer.Option("--checkpoint", metavar="HOW", help="What blocks compute again in backward: none, full, selective."),
+]
+Precision = Annotated[
+    str | None,
+    typer.Option("--precision", help="bf16: float32 weights and bfloat16 products; without it the model's dtype."),
+]
+Accumulate = Annotated[
+    int | None, typer.Option("--accumulate", metavar="N", help="Micro-batches before the optimizer's step.", min=1)
+]
+FsdpSwitches = Annotated[
+    str | None,
+    typer.Option("--fsdp", metavar="SWITCHES", help="Of FSDP2: reshard=no,reduce=fp32,offload=yes,wrap=2."),
+]
 ProfileFiles = Annotated[
     list[Path],
     typer.Argument(

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..distributed.job_options import DEFAULTS, JobOptions, job_options, parse_switches
 from ..distributed.mesh_axes import check_dry, parse_mesh
 from ..errors import InputError
 from ..progress import COUNTING, Progress
@@ -51,6 +52,10 @@ def profile(
     meta: options.Meta = False,
     mesh: options.Mesh = None,
     rank: options.Rank = 0,
+    checkpoint: options.Checkpoint = None,
+    precision: options.Precision = None,
+    accumulate: options.Accumulate = None,
+    fsdp: options.FsdpSwitches = None,
     generate: Annotated[
         int | None,
         typer.Option(
@@ -84,6 +89,7 @@ def profile(
     view = prepare_view(format, depth=depth, top=top, full=full, width=width, sort=sort, on=on, outputs=output or ())
     _check_names(optimizer, device, train=train)
     ranks = _parse_ranks(mesh, rank, generate)
+    job = job_options(ranks, checkpoint, precision, accumulate, parse_switches(fsdp) if fsdp else None)
     meta = meta or ranks is not None
     _check_together(view, meta=meta, device=device, train=train, generate=generate, cache=cache)
     address = find_target(target)
@@ -111,6 +117,7 @@ def profile(
             meta=meta,
             mesh=ranks,
             rank=rank,
+            job=job,
             kernels="cpu" if on is None else "meta",
             **timing,
         )
@@ -199,6 +206,7 @@ def profile_target(
     meta: bool = False,
     mesh: Mapping[str, int] | None = None,
     rank: int = 0,
+    job: JobOptions = DEFAULTS,
     kernels: str = "cpu",
     **timing: Any,
 ) -> Profile:
@@ -222,7 +230,7 @@ def profile_target(
     with users_code(target.text, described(target.args, target.kwargs)), nullcontext() if train else torch.no_grad():
         how: dict[str, Any] = {"train": train, "optimizer": step, "loss": loss if train else None}
         if mesh is not None:
-            result = count_dry(make_run(model, target.args, target.kwargs, **how), mesh, rank, kernels=kernels)
+            result = count_dry(make_run(model, target.args, target.kwargs, **how), mesh, rank, job, kernels=kernels)
         elif meta:
             result = count(model, target.args, target.kwargs, on="meta", **how)
         else:

@@ -41,15 +41,17 @@ def cut(model: nn.Module, mesh: DeviceMesh, options: JobOptions = DEFAULTS, *, t
 
 
 def _shard(model: nn.Module, mesh: DeviceMesh, options: JobOptions) -> None:
-    """Shard so many blocks at a time as one unit, then what is left in the root."""
-    from torch.distributed.fsdp import CPUOffloadPolicy, MixedPrecisionPolicy, OffloadPolicy, fully_shard
+    """Shard so many blocks at a time as one unit, then what is left in the root.
+
+    Without data there is nothing to move to the host: whoever counts leaves offloaded shards out of the device's memory.
+    """
+    from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
     precision = MixedPrecisionPolicy(
         param_dtype=DTYPES[options.precision] if options.precision else None,
         reduce_dtype=DTYPES[options.reduce] if options.reduce else None,
     )
     how: dict[str, Any] = {"mesh": mesh, "reshard_after_forward": options.reshard, "mp_policy": precision}
-    how["offload_policy"] = CPUOffloadPolicy() if options.offload else OffloadPolicy()
     blocks = list(repeated_blocks(model).values())
     for first in range(0, len(blocks), options.wrap):
         unit = blocks[first : first + options.wrap]

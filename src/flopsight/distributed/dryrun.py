@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +12,7 @@ import torch
 from torch import distributed
 from torch.futures import Future
 
+from ..capture.hooks.patches import wrapped
 from ..errors import StateError
 from .mesh_axes import written
 
@@ -80,19 +81,20 @@ def _sharding_without_data() -> Iterator[None]:
     """Let FSDP2 shard parameters on meta: it refuses them, and it would order their memory on a device's streams."""
     from torch.distributed import fsdp  # noqa: F401  # its private parts are imported with it
 
-    group = sys.modules.get(f"{FSDP2}._fsdp_param_group")
+    group = getattr(sys.modules.get(f"{FSDP2}._fsdp_param_group"), "FSDPParamGroup", None)
     places = [
-        (getattr(group, "FSDPParamGroup", None), "_validate_no_meta_params"),
+        (group, "_validate_no_meta_params"),
         (sys.modules.get(f"{FSDP2}._fsdp_collectives"), "record_grad_output_stream"),
     ]
-    plain = [(home, name, getattr(home, name)) for home, name in places if hasattr(home, name)]
-    for home, name, _ in plain:
-        setattr(home, name, lambda *_args: None)
-    try:
+    with ExitStack() as stack:
+        for home, name in places:
+            if hasattr(home, name):
+                stack.enter_context(wrapped(home, name, _nothing))
         yield
-    finally:
-        for home, name, function in plain:
-            setattr(home, name, function)
+
+
+def _nothing(_plain: Any) -> Any:
+    return lambda *_args, **_kwargs: None
 
 
 def _forget_groups() -> None:

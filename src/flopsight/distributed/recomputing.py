@@ -34,7 +34,7 @@ def checkpoint_blocks(model: nn.Module, how: str) -> None:
     if how == "none":
         return
     for module in model.modules():  # keys and values in a cache would be added to it again in backward
-        config = getattr(module, "config", None)
+        config: Any = getattr(module, "config", None)
         if getattr(config, "use_cache", False):
             config.use_cache = False
     options: dict[str, Any] = {"context_fn": selective} if how == "selective" else {}

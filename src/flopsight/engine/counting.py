@@ -131,11 +131,14 @@ class Recording:
         self._options = replace(self._options, run=run)
         live = self._counter.tape.live if self._counter is not None else None
         if live is not None:
-            for parameter in run.model.parameters():
-                if parameter.grad is not None:
-                    live.label(parameter.grad, GRADIENTS)
-            for tensor in state_tensors(self._options):
+            parameters, state = list(run.model.parameters()), state_tensors(self._options)
+            gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
+            for gradient in gradients:
+                live.label(gradient, GRADIENTS)
+            for tensor in state:
                 live.label(tensor, OPTIMIZER_STATE)
+            if self._options.offloaded:
+                live.forget(*parameters, *gradients, *state)
 
     @property
     def profile(self) -> Profile:

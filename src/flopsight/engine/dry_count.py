@@ -47,7 +47,9 @@ def count_dry(
     check_dry(mesh, rank)
     check_switches(mesh, options)
     with rarer_collections():
-        return _counted(_job_s(run, options), mesh, rank, options, Options(memory=True, target=kernels, whole=False), whole)
+        return _counted(
+            _job_s(run, options), mesh, rank, options, Options(memory=True, target=kernels, whole=False), whole
+        )
 
 
 def _counted(
@@ -61,6 +63,7 @@ def _counted(
         model = cut(twin.model, ranks, options, train=twin.train)
         if twin.optimizer is not None:
             _hold_parameters_of(model, twin.optimizer, names)
+        watched = replace(watched, offloaded=options.offload)
         counted = count_run(_stepping(replace(twin, model=model), mesh, options, kernels), watched)
     return replace(counted, dry_run=True, unsharded=figures)
 

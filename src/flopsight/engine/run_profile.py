@@ -43,6 +43,8 @@ class Options:
     """Whether what runs is a step of a loop, after another step."""
     whole: bool = True
     """Whether the model without its parallel wrappers is counted too."""
+    offloaded: bool = False
+    """Whether parameters, gradients and optimizer state live in the memory of the host, apart from the peak."""
     optimizers: Sequence[torch.optim.Optimizer] = ()
     """Those that step in the loop, beside the run's own; the list may grow while the loop runs."""
 

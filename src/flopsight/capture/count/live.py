@@ -176,11 +176,10 @@ class Live:
             elif self._labels.get(birth) != BUCKETS:  # a gradient may be a view of its bucket
                 self._labels[birth] = what
 
-    def forget(self, tensor: torch.Tensor) -> None:
-        """Leave a tensor out of the peak: a library has it for its own books."""
-        birth = self.birth_of(tensor)
-        if birth is not None:
-            self._forgotten.add(birth)
+    def forget(self, *tensors: torch.Tensor) -> None:
+        """Leave tensors out of the peak: a library has them for its own books, or they are in other memory."""
+        births = (self.birth_of(part) for tensor in tensors for part in plain_tensors(tensor))
+        self._forgotten.update(birth for birth in births if birth is not None)
 
     def birth_of(self, tensor: torch.Tensor) -> int | None:
         """The number of a tensor's storage, which no other storage of the run has; None where it was never met."""
@@ -207,7 +206,7 @@ class Live:
         return footprint(
             History(
                 before=[
-                    *((birth, self._births[birth][1]) for birth in {*self._before, *state}),
+                    *((birth, self._births[birth][1]) for birth in {*self._before, *state} - self._forgotten),
                     *enumerate(unseen.values(), births),
                 ],
                 events=events,
