@@ -107,20 +107,9 @@ def profile(
             optimizer=optimizer is not None,
             generates=generate is not None,
         )
-        results = _run_target(
-            loaded,
-            say,
-            generate,
-            cache,
-            train=train,
-            optimizer=optimizer,
-            meta=meta,
-            mesh=ranks,
-            rank=rank,
-            job=job,
-            kernels="cpu" if on is None else "meta",
-            **timing,
-        )
+        how = {"train": train, "optimizer": optimizer, "meta": meta, "mesh": ranks, "rank": rank, "job": job}
+        kernels = "cpu" if on is None else "meta"
+        results = _run_target(loaded, say, generate, cache, kernels=kernels, **how, **timing)
         if not (meta or on or no_measure):
             results = _with_measured_ceilings(results, loaded, say)
     remark_on_inputs(loaded)
