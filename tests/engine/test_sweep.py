@@ -174,3 +174,30 @@ def test_the_command_prints_the_points_and_writes_files(here, capsys):
 def test_a_mistake_is_one_sentence(here, capsys, words, said):
     assert cli.main(["sweep", *words]) == 2
     assert said in capsys.readouterr().err
+
+
+def test_seq_is_the_length_of_an_embedded_models_sequences():
+    swept = flopsight.sweep("zoo:gpt2", {"seq": [64, 128]})
+
+    # per token: 12 blocks with 12 * 768^2 of products and 2 * seq * 768 of attention, and the head
+    assert [row["macs"] for row in swept.rows] == [
+        seq * (12 * (12 * 768**2 + 2 * seq * 768) + 768 * 50257) for seq in (64, 128)
+    ]
+
+
+def test_a_sequence_past_the_positions_of_a_model_is_refused_on_meta_too():
+    swept = flopsight.sweep("zoo:gpt2", {"seq": [1024, 1025]})
+
+    assert [bool(point.profile) for point in swept.points] == [True, False]
+    assert "1024 positions" in swept.points[1].error
+
+
+@pytest.mark.parametrize("target", ["zoo:resnet18", "unsized.py:made"])
+def test_seq_that_would_change_nothing_is_refused(target, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "unsized.py").write_text(
+        "import torch\n\ndef made():\n    return torch.nn.Linear(8, 8), torch.ones(2, 8)\n"
+    )
+
+    with pytest.raises(InputError, match="seq"):
+        flopsight.sweep(target, {"seq": [64, 128]})

@@ -15,6 +15,7 @@ from torch import nn
 
 from ..analysis.figures import shown
 from ..analysis.growth import Growth, module_growth
+from ..capture.model.tensors import tensors_in
 from ..errors import FlopsightError, InputError
 from ..files.whole_files import write_text
 from ..progress import Told
@@ -216,4 +217,14 @@ class _Named:
             self._built = (key, target, brought, blueprint)
         _, target, brought, blueprint = self._built
         sizes = Sizes(values.get(BATCH), values.get(SEQ))
-        return call_with(target, brought, blueprint, sized_inputs(self._inputs, values), sizes, train=self._train)
+        called = call_with(target, brought, blueprint, sized_inputs(self._inputs, values), sizes, train=self._train)
+        if sizes.seq is not None and not self._inputs and not _has_size(called, sizes.seq):
+            raise InputError(
+                f"seq sizes no input of {self._address.shown}: they are {described(called.args, called.kwargs)}. "
+                f"Leave it out, or state them with the axis in braces: -i 1x{{seq}}:int64."
+            )
+        return called
+
+
+def _has_size(target: Target, size: int) -> bool:
+    return any(size in tensor.shape for tensor in tensors_in((target.args, target.kwargs)))

@@ -15,7 +15,7 @@ def zoo_blueprint(address: Address) -> Blueprint:
     arguments = typed_arguments(address.shown, zoo.factory(address.name), address.changes)
 
     def inputs(_: Any, sizes: Any) -> Call:
-        example = zoo.example_inputs(address.name, sizes.batch)
+        example = zoo.example_inputs(address.name, sizes.batch, sizes.seq)
         return Call(*example)
 
     return Blueprint(lambda: zoo.factory(address.name)(**arguments), inputs)

@@ -225,9 +225,9 @@ def _split(projected: Tensor, heads: int) -> Tensor:
     return projected.view(batch, tokens, heads, hidden // heads).transpose(1, 2)
 
 
-def inputs(batch: int) -> dict[str, Tensor]:
-    """Full sequences of 128 tokens with their labels."""
-    input_ids = torch.randint(BertConfig().vocabulary, (batch, 128))
+def inputs(batch: int, tokens: int = 128) -> dict[str, Tensor]:
+    """Full sequences with their labels."""
+    input_ids = torch.randint(BertConfig().vocabulary, (batch, tokens))
     return {
         "input_ids": input_ids,
         "attention_mask": torch.ones_like(input_ids),

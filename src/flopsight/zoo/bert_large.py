@@ -240,12 +240,12 @@ class BertForPreTrainingPreLN(nn.Module):
         return Pretraining(*self.cls(hidden, pooled, masked))
 
 
-def inputs(batch: int) -> dict[str, Tensor]:
-    """Full sequences of 128 tokens, of which some 11 % are masked: 1159 of 80 x 128, as in the published profile."""
-    input_ids = torch.randint(LARGE.vocabulary, (batch, 128))
+def inputs(batch: int, tokens: int = 128) -> dict[str, Tensor]:
+    """Full sequences, of which some 11 % are masked: 1159 of 80 x 128, as in the published profile."""
+    input_ids = torch.randint(LARGE.vocabulary, (batch, tokens))
     return {
         "input_ids": input_ids,
         "attention_mask": torch.ones_like(input_ids),
         "token_type_ids": torch.zeros_like(input_ids),
-        "masked": torch.arange(round(1159 / 80 * batch)),
+        "masked": torch.arange(round(1159 / 80 / 128 * batch * tokens)),
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
+from inspect import signature
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..errors import InputError, did_you_mean
@@ -65,11 +66,16 @@ def factory(name: str) -> Callable[..., nn.Module]:
     return made
 
 
-def example_inputs(name: str, batch: int | None = None) -> tuple[tuple[Tensor, ...], dict[str, Tensor]]:
+def example_inputs(
+    name: str, batch: int | None = None, tokens: int | None = None
+) -> tuple[tuple[Tensor, ...], dict[str, Tensor]]:
     """Random inputs of an embedded model: images and clouds go in by position, token ids by name."""
     entry = find(name)
-    home = import_module(f"{__package__}.{entry.home}")
-    tensors: dict[str, Tensor] = home.inputs(entry.batch if batch is None else batch)
+    make = import_module(f"{__package__}.{entry.home}").inputs
+    if tokens is not None and "tokens" not in signature(make).parameters:
+        raise InputError(f"{entry.name} reads no sequence of tokens ({entry.about}); leave out seq.")
+    sizes = {} if tokens is None else {"tokens": tokens}
+    tensors: dict[str, Tensor] = make(entry.batch if batch is None else batch, **sizes)
     return (tuple(tensors.values()), {}) if len(tensors) == 1 else ((), tensors)
 
 

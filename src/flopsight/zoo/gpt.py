@@ -89,7 +89,10 @@ class GPT(nn.Module):
 
     def forward(self, input_ids: Tensor) -> Tensor:
         """Scores of every word at every place."""
-        places = torch.arange(input_ids.shape[1], device=input_ids.device)
+        tokens, most = input_ids.shape[1], self.wpe.num_embeddings
+        if tokens > most:  # on meta a lookup past the table says nothing
+            raise ValueError(f"{tokens} tokens are more than the {most} positions that this model has")
+        places = torch.arange(tokens, device=input_ids.device)
         hidden = self.drop(self.wte(input_ids) + self.wpe(places))
         for block in self.h:
             hidden = block(hidden)
@@ -97,6 +100,6 @@ class GPT(nn.Module):
         return scores
 
 
-def inputs(batch: int) -> dict[str, Tensor]:
-    """Sequences of 128 tokens."""
-    return {"input_ids": torch.randint(GPTConfig().vocabulary, (batch, 128))}
+def inputs(batch: int, tokens: int = 128) -> dict[str, Tensor]:
+    """Sequences of tokens."""
+    return {"input_ids": torch.randint(GPTConfig().vocabulary, (batch, tokens))}
