@@ -14,6 +14,7 @@ if TYPE_CHECKING:  # what type checkers see; tests hold it to the table
     from .engine.measure import count as count
     from .engine.measure import profile as profile
     from .engine.measure import recording as recording
+    from .engine.planning import plan as plan
     from .engine.sweeping import sweep as sweep
     from .errors import FlopsightError as FlopsightError
     from .files.store import load as load
@@ -24,6 +25,8 @@ if TYPE_CHECKING:  # what type checkers see; tests hold it to the table
     from .results.generation import Generation as Generation
     from .results.job import Job as Job
     from .results.node import Node as Node
+    from .results.plan import Plan as Plan
+    from .results.plan import PlanOption as PlanOption
     from .results.profile import Profile as Profile
     from .results.records import OpRecord as OpRecord
     from .results.records import TensorMeta as TensorMeta
@@ -35,6 +38,7 @@ _HOMES = {
     "count": "engine.measure",
     "recording": "engine.measure",
     "sweep": "engine.sweeping",
+    "plan": "engine.planning",
     "generation": "engine.decoding",
     "load": "files.store",
     "gather": "distributed.gather",
@@ -44,6 +48,8 @@ _HOMES = {
     "Generation": "results.generation",
     "Job": "results.job",
     "Node": "results.node",
+    "Plan": "results.plan",
+    "PlanOption": "results.plan",
     "Profile": "results.profile",
     "OpRecord": "results.records",
     "TensorMeta": "results.records",

@@ -119,7 +119,7 @@ def _is_door(name, function):
         return True  # the book says how a figure is read
     if name == "results.generation":
         return function in {"decode", "serving", "render", "to_html", "save"}
-    return name in ("results.profile", "results.job", "results.run") and function in DOORS
+    return name in ("results.profile", "results.job", "results.run", "results.plan") and function in DOORS
 
 
 def test_every_import_points_down():

@@ -18,6 +18,7 @@ from .diff import diff
 from .doctor import doctor
 from .merge import merge
 from .ops import ops
+from .plan import plan
 from .profile import profile
 from .run import run as run_script
 from .show import show
@@ -38,6 +39,7 @@ WORDS_ARE_ANSWERED = {"allow_extra_args": True}
 
 for command in (demo, profile, show, advise, diff, check, merge, ops, device, doctor):
     app.command(context_settings=WORDS_ARE_ANSWERED if command is profile else None)(command)
+app.command()(plan)
 app.command()(sweep)
 app.command()(targets)
 # options after the script's name are the script's own

@@ -9,8 +9,10 @@ from pathlib import Path
 from ..errors import InputError
 from ..files.store import load, load_profile
 from ..files.whole_files import check_writable
+from ..results.plan import Plan
 from ..results.run import Run
 from . import options
+from .plan import present_plan
 from .views import prepare_view
 
 
@@ -30,6 +32,9 @@ def show(
         _side_by_side(profiles, "table" if format == "tree" else format, output or ())
         return
     found = load(profiles[0])
+    if isinstance(found, Plan):
+        present_plan(found, output or (), top=top)
+        return
     if isinstance(found, Run):
         _run(found, format, output or ())
         return

@@ -32,7 +32,7 @@ class RankText:
         """The profile with its tree."""
         found = store.loads(self.text(), self.name)
         if not isinstance(found, Profile):
-            what = "a job already" if isinstance(found, Job) else "a generation"
+            what = "a job already" if isinstance(found, Job) else f"a {type(found).__name__.lower()}"
             raise ProfileFileError(f"{self.name} is {what}, not the profile of one rank.")
         return found
 

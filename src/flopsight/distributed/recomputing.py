@@ -37,10 +37,18 @@ def checkpoint_blocks(model: nn.Module, how: str) -> None:
         config: Any = getattr(module, "config", None)
         if getattr(config, "use_cache", False):
             config.use_cache = False
-    options: dict[str, Any] = {"context_fn": selective} if how == "selective" else {}
     for path, block in repeated_blocks(model).items():
         around, _, name = path.rpartition(".")
-        setattr(model.get_submodule(around), name, checkpoint_wrapper(block, **options))
+        setattr(model.get_submodule(around), name, checkpointed(block, how))
+
+
+def checkpointed(block: nn.Module, how: str) -> nn.Module:
+    """The block in torch's checkpoint wrapper; as it is if nothing is to be computed again."""
+    if how == "none":
+        return block
+    options: dict[str, Any] = {"context_fn": selective} if how == "selective" else {}
+    wrapped: nn.Module = checkpoint_wrapper(block, **options)
+    return wrapped
 
 
 def selective() -> Any:

@@ -21,6 +21,7 @@ from ..results.generation import Generation
 from ..results.job import Job
 from ..results.memory_curve import MemoryCurve
 from ..results.node import Node
+from ..results.plan import Plan
 from ..results.profile import Profile
 from ..results.rank_summary import fingerprint, summary_of
 from ..results.records import PHASES, Span
@@ -45,20 +46,20 @@ from .whole_files import read_text, write_text
 
 SCHEMA = 2
 """Of the files that `save` writes. Schema 1 has nodes inside nodes; newer versions may add fields without a new number."""
-KIND, JOB, GENERATION = "flopsight profile", "flopsight job", "flopsight generation"
+KIND, JOB, GENERATION, PLAN = "flopsight profile", "flopsight job", "flopsight generation", "flopsight plan"
 COMPACT = (",", ":")
 ANY_SIGN = -(10**30)
 MOST_RANKS = 10**6
 """A job is asked for its missing ranks one by one, so a size that no job has is refused."""
 
 
-def save(profile: Profile | Job | Generation, path: str | Path) -> Path:
+def save(profile: Profile | Job | Generation | Plan, path: str | Path) -> Path:
     """Write a profile or a job; the directory is made where it is missing."""
     return write_text(path, dumps(profile))
 
 
-def load(path: str | Path) -> Profile | Job | Generation | Run:
-    """Read what `save` wrote: a Profile, a Job of several ranks, a Generation or a monitored Run."""
+def load(path: str | Path) -> Profile | Job | Generation | Run | Plan:
+    """Read what `save` wrote: a Profile, a Job of several ranks, a Generation, a Plan or a monitored Run."""
     try:
         contents = read_text(path)
     except FileNotFoundError:
@@ -79,14 +80,16 @@ def load_profile(path: str | Path) -> Profile:
 
 
 def load_static(path: str | Path) -> Profile | Job | Generation:
-    """Read anything but a monitored run."""
+    """Read anything but a monitored run and a plan."""
     found = load(path)
+    if isinstance(found, Plan):
+        raise ProfileFileError(f"{path} is a plan, not a profile. Show it: flopsight show {path}")
     if isinstance(found, Run):
         raise ProfileFileError(f"{path} is a monitored run, not a profile. Show it: flopsight show {path}")
     return found
 
 
-def dumps(profile: Profile | Job | Generation) -> str:
+def dumps(profile: Profile | Job | Generation | Plan) -> str:
     """A profile or a job as JSON text; a rank's profile has its summary in the first line."""
     page: dict[str, Any]
     with collector_paused():
@@ -95,6 +98,9 @@ def dumps(profile: Profile | Job | Generation) -> str:
         if isinstance(profile, Generation):
             page = {"kind": GENERATION, "schema": SCHEMA, "generation": CODEC.encode(profile)}
             return json.dumps(page, separators=COMPACT)
+        if isinstance(profile, Plan):
+            page = {"kind": PLAN, "schema": SCHEMA, "plan": CODEC.encode(profile)}
+            return json.dumps(page, separators=COMPACT)
         page = {"kind": KIND, "schema": SCHEMA}
         if profile.world.size > 1:
             page["summary"] = {"tree": fingerprint(profile.root), "profile": CODEC.encode(summary_of(profile))}
@@ -102,7 +108,7 @@ def dumps(profile: Profile | Job | Generation) -> str:
         return f'{head},\n"profile":{json.dumps(CODEC.encode(profile), separators=COMPACT)}}}'
 
 
-def loads(contents: str, source: str = "The text") -> Profile | Job | Generation:
+def loads(contents: str, source: str = "The text") -> Profile | Job | Generation | Plan:
     """A profile or a job from JSON text."""
     with collector_paused():
         page = _parse(contents, source)
@@ -113,6 +119,9 @@ def loads(contents: str, source: str = "The text") -> Profile | Job | Generation
         if page["kind"] == GENERATION:
             with _one_sentence(source, "generation"):
                 return _decode_generation(page.get("generation"))
+        if page["kind"] == PLAN:
+            with _one_sentence(source, "plan"):
+                return _decode_plan(page.get("plan"))
         with _one_sentence(source, "profile"):
             return _decode_profile(page.get("profile"))
 
@@ -159,7 +168,7 @@ def _parse(contents: str, source: str) -> dict[str, Any]:
         raise ProfileFileError(f"{source} is not a flopsight profile: it is not JSON.") from None
     except RecursionError:
         raise ProfileFileError(f"{source} is not a flopsight profile: it is nested too deeply.") from None
-    if not isinstance(page, dict) or page.get("kind") not in (KIND, JOB, GENERATION):
+    if not isinstance(page, dict) or page.get("kind") not in (KIND, JOB, GENERATION, PLAN):
         raise ProfileFileError(
             f"{source} is JSON, but not a flopsight profile. Make one: flopsight profile ... -o p.json"
         )
@@ -185,6 +194,16 @@ def _decode_generation(page: Any) -> Generation:
     if numbers != sorted(set(numbers)) or not wanted <= set(numbers):
         raise DamagedError(f".steps are those of the tokens {shown(numbers)}, and {made.new_tokens} tokens are new")
     return made
+
+
+def _decode_plan(page: Any) -> Plan:
+    decoded = CODEC.decode(Plan, page)
+    assert isinstance(decoded, Plan)
+    if not decoded.options:
+        raise DamagedError(".options is empty, and a plan has at least one")
+    if any(not option.parts or not option.memory or option.samples < 1 for option in decoded.options):
+        raise DamagedError(".options has one without a step, memory or samples")
+    return decoded
 
 
 def _is_flat(root: Any) -> bool:

@@ -1,0 +1,86 @@
+"""What an option says of itself: what binds it, what the next limit is, what was assumed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ... import units
+from .job_case import Case
+from .machine import Machine, machine_words
+from .step_time import ATTENTION, COMMUNICATION, CONVOLUTIONS, HOST, OPTIMIZER, OTHER, PIPELINE, PRODUCTS
+from .workload import Workload
+
+BOUNDS = {
+    "compute": (PRODUCTS, ATTENTION, CONVOLUTIONS),
+    "memory": (OTHER, OPTIMIZER),
+    "communication": COMMUNICATION,
+    "launch": (HOST,),
+    "pipeline": (PIPELINE,),
+}
+
+
+def bound_of(parts: Mapping[str, float]) -> str:
+    """What most of the step goes to."""
+    return max(BOUNDS, key=lambda bound: sum(parts.get(name, 0.0) for name in BOUNDS[bound]))
+
+
+def why(parts: Mapping[str, float], memory: Mapping[str, int], machine: Machine) -> str:
+    """What binds an option and what the next limit is; of one that does not fit, by how much."""
+    peak, room = sum(memory.values()), machine.room
+    kind, largest = max(memory.items(), key=lambda item: item[1], default=("nothing", 0))
+    if peak > room:
+        return (
+            f"does not fit: {units.size(peak)} of {units.size(room)}, {units.size(peak - room)} too much; "
+            f"most of it is {kind}, {units.size(largest)}"
+        )
+    step = sum(parts.values())
+    ordered = sorted(parts.items(), key=lambda item: -item[1])
+    first, second = ordered[0], ordered[1] if len(ordered) > 1 else None
+    said = f"{first[0]} take {units.percent(first[1] / step)} of the predicted step"
+    if second:
+        said += f", then {second[0]} {units.percent(second[1] / step)}"
+    return f"{said}; {units.percent(peak / room)} of the memory is used, most of it {kind}"
+
+
+def assumptions(work: Workload, case: Case, machine: Machine) -> tuple[str, ...]:
+    """Everything that a prediction takes for granted, each with the name that overrides it."""
+    lines = [*machine_words(machine), _state(case)]
+    if case.axis("fsdp") > 1:
+        kept = "freed after forward" if case.reshards else "kept until backward"
+        lines.append(
+            f"FSDP gathers a unit of {case.wrap} block{'s' if case.wrap > 1 else ''} while the one before runs, reduces gradients "
+            f"beside backward; gathered weights are {kept}; the first gather and the last reduction are not covered"
+        )
+    if case.axis("tp") > 1:
+        lines.append(
+            "tensor parallel divides blocks, embedding and head evenly, with norms along the sequence; its two all-reduces a "
+            "block and pass are not covered"
+        )
+    if case.axis("cp") > 1:
+        lines.append("context parallel by closed form: work divided evenly, keys and values gathered before attention")
+    if case.axis("ep") > 1:
+        lines.append(
+            "expert parallel by closed form: tokens spread evenly over experts, two exchanges a block and pass"
+        )
+    if case.axis("pp") > 1:
+        chunks = min(machine.chunks, max(1, work.depth // case.axis("pp")))
+        schedule = f"interleaved 1F1B with {chunks} parts a stage" if chunks > 1 else "1F1B"
+        lines.append(
+            f"pipeline by closed form: {schedule}, embedding and head counted as a layer each if uneven: chunks"
+        )
+    if case.axis("dp") > 1 and case.axis("fsdp") == 1:
+        lines.append("replicas average gradients behind the last micro-batch's backward")
+    if case.compile:
+        lines.append(f"a compiler leaves {machine.fused:.0%} of the bytes of pointwise chains: fused")
+    else:
+        lines.append(f"the host hands over an op in {units.seconds(machine.launch)}: launch")
+    return tuple(lines)
+
+
+def _state(case: Case) -> str:
+    each = case.weight_bytes + case.gradient_bytes + case.state_bytes
+    where = ", in the host's memory" if case.offloads else ""
+    return (
+        f"{case.optimizer} with {case.precision}: {each:g} bytes a parameter for weights, gradients and state{where}, "
+        f"{case.compute_bytes} to compute with; the update is fused"
+    )

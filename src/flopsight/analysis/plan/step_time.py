@@ -1,0 +1,224 @@
+"""The predicted step of a job: kernels by the share of their limit that they reach, what communication leaves uncovered, the bubble."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from math import ceil
+
+from ...results.comm import ALL_GATHER, ALL_REDUCE, ALL_TO_ALL, REDUCE_SCATTER
+from ...results.records import BACKWARD, FORWARD, RECOMPUTE
+from ..findings.fusion import fusable
+from ..limits.roofline import row_roof
+from .job_case import Case
+from .machine import Machine
+from .workload import Part, Workload
+
+PRODUCTS, ATTENTION, CONVOLUTIONS, OTHER = "products", "attention", "convolutions", "other kernels"
+HOST, TENSOR, CONTEXT, EXPERTS = "host", "tensor parallel", "context parallel", "expert parallel"
+SHARDS, REPLICAS, PIPELINE, OPTIMIZER = "sharding", "data parallel", "pipeline", "optimizer"
+COMMUNICATION = (TENSOR, CONTEXT, EXPERTS, SHARDS, REPLICAS)
+PASSES = ((FORWARD,), (RECOMPUTE, BACKWARD))
+HOST_MEMORY = 100e9
+"""Bytes a second at which a host's processors step weights."""
+
+
+Seconds = defaultdict[str, float]
+
+
+@dataclass(frozen=True)
+class Pass:
+    """Seconds of one pass of a block over a micro-batch, by what they go to."""
+
+    parts: Mapping[str, float]
+
+    @property
+    def total(self) -> float:
+        """All of them."""
+        return sum(self.parts.values())
+
+
+def predict_step(work: Workload, case: Case, machine: Machine) -> dict[str, float]:
+    """Predicted seconds of one step by what they go to, of which only what is not covered counts."""
+    parts = _staged(work, case, machine) if case.axis("pp") > 1 else _in_one_stage(work, case, machine)
+    parts[OPTIMIZER] += optimizer_seconds(work, case, machine)
+    return {name: seconds for name, seconds in parts.items() if seconds > 0}
+
+
+def passes(part: Part, work: Workload, case: Case, machine: Machine, *, block: bool) -> tuple[Pass, Pass]:
+    """Forward, and backward with what it computes again, of a block or of what is outside the blocks."""
+    found = []
+    for phases in PASSES:
+        parts = kernels(part, phases, case, machine)
+        if block:
+            again = phases is not PASSES[0] and case.checkpoint == "full"
+            parts.update(_exchanges(part, work, case, machine, backward=phases is not PASSES[0], again=again))
+        found.append(Pass(parts))
+    return found[0], found[1]
+
+
+def kernels(part: Part, phases: Iterable[str], case: Case, machine: Machine) -> Seconds:
+    """Seconds of a part's kernels in some phases, by kind; the host's if it cannot hand them over faster."""
+    found: Seconds = defaultdict(float)
+    wanted, calls, shares = set(phases), 0, machine.shares
+    for row in part.rows:
+        if row.phase not in wanted:
+            continue
+        roof = row_roof(row, machine.ceilings, "bfloat16")
+        if roof is None or not roof.limit:
+            continue
+        calls += row.calls
+        if roof.compute >= roof.memory and row.cost.macs:
+            kind = ATTENTION if "attention" in row.op else CONVOLUTIONS if "conv" in row.op else PRODUCTS
+            found[kind] += roof.compute / getattr(shares, kind) / case.split
+        else:
+            moved = machine.fused if case.compile and fusable(row) else 1.0
+            found[OTHER] += moved * roof.memory / shares.memory / case.split
+    handed = calls * machine.launch * (machine.fused if case.compile else 1.0)
+    if handed > sum(found.values()):
+        found[HOST] = handed - sum(found.values())
+    return found
+
+
+def _exchanges(
+    part: Part, work: Workload, case: Case, machine: Machine, *, backward: bool, again: bool
+) -> dict[str, float]:
+    """Seconds that a block waits for other ranks inside a pass: nothing covers them."""
+    tp, cp, ep = (case.axis(name) for name in ("tp", "cp", "ep"))
+    handed = work.handed_on / cp / ep
+    reduce = machine.seconds(ALL_REDUCE, handed, tp, case.apart("tp"))
+    times = 2 * (2 if again else 1)
+    keys = machine.seconds(ALL_GATHER, _keys_and_values(part, work) / tp / cp, cp, case.apart("cp"))
+    swap = machine.seconds(ALL_TO_ALL, 2 * handed / tp, ep, case.apart("ep")) if part.experts else 0.0
+    more = 2 if backward else 1
+    return {TENSOR: times * reduce, CONTEXT: more * keys, EXPERTS: times * swap}
+
+
+def _keys_and_values(part: Part, work: Workload) -> float:
+    """Bytes of keys and values that a block's attention reads."""
+    for row in part.rows:
+        if row.phase == FORWARD and "attention" in row.op and row.shapes and len(row.shapes[0]) > 2:
+            total = 1.0
+            for side in row.shapes[0][1]:
+                total *= side
+            return 2 * 2 * total
+    return 2.0 * work.handed_on
+
+
+def _in_one_stage(work: Workload, case: Case, machine: Machine) -> Seconds:
+    """Every rank runs all blocks: weights are gathered a block ahead, gradients reduced a block behind."""
+    parts: Seconds = defaultdict(float)
+    m, first, back = case.accumulate, None, 0.0
+    for part in work.blocks:
+        forward, backward = passes(part, work, case, machine, block=True)
+        ahead, behind = gathers(part, case, machine), reductions(part, case, machine)
+        again = ahead if case.reshards else 0.0
+        for one, beside in ((forward, ahead), (backward, again + behind)):
+            _add(parts, one.parts, m * part.count)
+            parts[SHARDS] += m * part.count * uncovered(one.total, beside, machine.shares.overlap)
+        first = first or (ahead, behind)
+        back += part.count * backward.total
+    for one in passes(work.rest, work, case, machine, block=False):
+        _add(parts, one.parts, m)
+    ends = gathers(work.rest, case, machine) + reductions(work.rest, case, machine)
+    parts[SHARDS] += m * (ends + sum(first or (0.0, 0.0)) * case.wrap)
+    parts[REPLICAS] += _averaging(work.params, work.experts, case, machine, back, work.depth)
+    return parts
+
+
+def _staged(work: Workload, case: Case, machine: Machine) -> Seconds:
+    """The slowest stage sets the pace of all micro-batches; the bubble is what the others wait for."""
+    pp, m = case.axis("pp"), case.accumulate
+    most, last = blocks_a_stage(work.depth, pp)
+    forward: Seconds = defaultdict(float)
+    for part in work.blocks:
+        for one in passes(part, work, case, machine, block=True):
+            _add(forward, one.parts, part.count / work.depth)
+    ends: Seconds = defaultdict(float)
+    for one in passes(work.rest, work, case, machine, block=False):
+        _add(ends, one.parts, 1)
+    middle = _scaled(forward, most)
+    tail = _scaled(forward, last)
+    _add(tail, ends, 1)
+    stage = max(middle, tail, key=lambda found: sum(found.values()))
+    parts = _scaled(stage, m)
+    pace = sum(stage.values())
+    chunks = min(machine.chunks, max(1, work.depth // pp))
+    sent = machine.seconds("send", work.handed_on / case.split, 2, case.apart("pp"))
+    parts[PIPELINE] += (pp - 1) / chunks * pace + 2 * chunks * sent * m * machine.shares.overlap
+    held, experts = work.params / pp, work.experts / pp
+    shard = Part(params=int(held), experts=int(experts))
+    ahead, behind = gathers(shard, case, machine), reductions(shard, case, machine)
+    times = m if case.reshards else 1
+    parts[SHARDS] += times * uncovered(pace, ahead + behind, machine.shares.overlap) + (ahead + behind) / most
+    parts[REPLICAS] += _averaging(held, experts, case, machine, pace, most)
+    return parts
+
+
+def blocks_a_stage(depth: int, stages: int) -> tuple[int, int]:
+    """Blocks of the fullest stage, and of the last; if they cannot be even, embedding and head count as one each."""
+    if depth % stages == 0:
+        return depth // stages, depth // stages
+    most = ceil((depth + 2) / stages)
+    return most, max(0, depth + 1 - most * (stages - 1))
+
+
+def held_params(part: Part, case: Case) -> float:
+    """Parameters of a part that one rank computes with: divided over tp, experts over ep too."""
+    return ((part.params - part.experts) + part.experts / case.axis("ep")) / case.axis("tp")
+
+
+def gathers(part: Part, case: Case, machine: Machine) -> float:
+    """Seconds in which FSDP gathers the weights of a part."""
+    ranks = case.axis("fsdp")
+    shard = held_params(part, case) * case.compute_bytes / ranks
+    return machine.seconds(ALL_GATHER, shard, ranks, case.apart("fsdp"))
+
+
+def reductions(part: Part, case: Case, machine: Machine) -> float:
+    """Seconds in which FSDP reduces the gradients of a part, over replicas too."""
+    ranks, copies = case.axis("fsdp"), case.axis("dp")
+    if ranks == 1:
+        return 0.0
+    handed = held_params(part, case) * case.reduce_bytes
+    between = machine.seconds(ALL_REDUCE, handed / ranks, copies, case.apart("dp")) / case.accumulate
+    return machine.seconds(REDUCE_SCATTER, handed, ranks, case.apart("fsdp")) + between
+
+
+def _averaging(params: float, experts: float, case: Case, machine: Machine, back: float, depth: int) -> float:
+    """Seconds of averaging gradients over plain replicas that the last micro-batch's backward does not cover."""
+    copies = case.axis("dp")
+    if copies == 1 or case.axis("fsdp") > 1:
+        return 0.0
+    held = held_params(Part(params=int(params), experts=int(experts)), case)
+    whole = machine.seconds(ALL_REDUCE, held * case.gradient_bytes, copies, case.apart("dp"))
+    return uncovered(back, whole, machine.shares.overlap) + whole / max(1, depth)
+
+
+def uncovered(work: float, beside: float, overlap: float) -> float:
+    """Seconds that communication adds to the work that it runs beside."""
+    return max(0.0, beside - work) + overlap * min(work, beside)
+
+
+def optimizer_seconds(work: Workload, case: Case, machine: Machine) -> float:
+    """The update: weights, gradients and state, read and written once by a fused optimizer."""
+    stages = case.axis("pp")
+    whole = Part(params=work.params // stages, experts=work.experts // stages)
+    held = held_params(whole, case) / case.axis("fsdp")
+    moved = held * (3 * case.weight_bytes + 2 * case.state_bytes)
+    if case.offloads:
+        crossing = held * (case.gradient_bytes + case.weight_bytes)
+        return moved / HOST_MEMORY + crossing / machine.shares.host
+    return moved / ((machine.ceilings.bandwidth or 1.0) * machine.shares.memory)
+
+
+def _add(parts: Seconds, more: Mapping[str, float], times: float) -> None:
+    for name, seconds in more.items():
+        parts[name] += times * seconds
+
+
+def _scaled(parts: Mapping[str, float], times: float) -> Seconds:
+    found: Seconds = defaultdict(float)
+    _add(found, parts, times)
+    return found

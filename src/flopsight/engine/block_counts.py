@@ -1,0 +1,211 @@
+"""A model by its name, counted on meta with one and two of its repeated blocks, for micro-batches of any size."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+
+from ..analysis.plan.mesh_search import Shape
+from ..analysis.plan.workload import Workload, counted_whole, extended
+from ..distributed.blocks import repeated_blocks
+from ..distributed.recomputing import checkpointed
+from ..errors import InputError
+from ..results.profile import Profile
+from ..targets.axes import sized_inputs
+from ..targets.blueprint import Call, Sizes
+from ..targets.early_checks import find_target
+from ..targets.inputs import described
+from ..targets.loading import build_target, call_with, make_blueprint
+from ..targets.users import users_code
+from .measure import count
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+MOST_KINDS = 4
+"""Kinds of blocks up to which one and two of each are counted; a model with more is counted whole."""
+EXPERTS = ("num_local_experts", "n_routed_experts", "num_experts")
+
+
+@dataclass(frozen=True)
+class Kind:
+    """Blocks of one list that are alike."""
+
+    numbers: tuple[int, ...]
+    """Their places in the list."""
+
+
+class BlockCounts:
+    """Counts a target's blocks; every micro-batch and way of checkpointing is counted once."""
+
+    def __init__(
+        self,
+        target: str,
+        *,
+        seq: int | None,
+        input_shape: Sequence[int] | Sequence[str] | str | None,
+        dtype: str,
+        progress: Callable[[str], object] | None = None,
+    ) -> None:
+        if not isinstance(target, str):
+            raise InputError(
+                f"plan takes a target by its name, like 'hf:llama-3.1-8b' or 'net.py:Net', not {target!r}."
+            )
+        self.seq = seq
+        self._say = progress or (lambda _text: None)
+        self._say(f"{target}: building")
+        address = find_target(target)
+        self._blueprint = make_blueprint(address)
+        self._target, self._brought = build_target(address, self._blueprint, dtype=dtype, meta=True, train=True)
+        self._model = self._target.model.train()
+        self._inputs = _texts(input_shape)
+        for module in self._model.modules():
+            config: Any = getattr(module, "config", None)
+            if hasattr(config, "use_cache"):
+                config.use_cache = False  # a job that trains keeps no keys and values
+        self._known: dict[tuple[int, str], Workload] = {}
+        if seq is None and self._blueprint.fills_in:
+            self.seq = _tokens(self._call(1).kwargs)
+
+    @cached_property
+    def shape(self) -> Shape:
+        """What of the model decides how it can be divided."""
+        config = getattr(getattr(self._model, "config", None), "get_text_config", lambda: None)()
+        experts = next(
+            (getattr(config, name) for name in EXPERTS if isinstance(getattr(config, name, None), int)), None
+        )
+        heads = getattr(config, "num_attention_heads", None)
+        few = getattr(config, "num_key_value_heads", None)
+        whole = {"heads": heads, "key_value_heads": few}
+        numbers = {name: value if isinstance(value, int) else None for name, value in whole.items()}
+        depth = len(repeated_blocks(self._model))
+        return Shape(depth, experts=experts, seq=self.seq, **numbers)
+
+    def workload(self, micro_batch: int, checkpoint: str) -> Workload:
+        """One micro-batch of so many samples, the whole depth of the model."""
+        key = micro_batch, checkpoint
+        if key not in self._known:
+            self._say(f"{self._target.text}: counting micro-batch {micro_batch}, checkpointing {checkpoint}")
+            lists = self._lists
+            found = None
+            if lists and sum(map(len, lists.values())) <= MOST_KINDS:
+                found = self._extended(micro_batch, checkpoint, lists)
+            self._known[key] = found or self._whole(micro_batch, checkpoint)
+        return self._known[key]
+
+    @cached_property
+    def _lists(self) -> dict[str, tuple[Kind, ...]]:
+        """By the path of each list of blocks, its kinds."""
+        lists: dict[str, dict[Any, list[int]]] = {}
+        for path, block in repeated_blocks(self._model).items():
+            home, _, name = path.rpartition(".")
+            lists.setdefault(home, {}).setdefault(_likeness(block), []).append(int(name) if name.isdigit() else -1)
+        if any(number < 0 for kinds in lists.values() for numbers in kinds.values() for number in numbers):
+            return {}
+        return {home: tuple(Kind(tuple(numbers)) for numbers in kinds.values()) for home, kinds in lists.items()}
+
+    def _extended(self, micro_batch: int, checkpoint: str, lists: Mapping[str, tuple[Kind, ...]]) -> Workload | None:
+        first = {home: [kind.numbers[0] for kind in kinds] for home, kinds in lists.items()}
+        base = self._counted(micro_batch, checkpoint, first)
+        longer, counts = [], []
+        for home, kinds in lists.items():
+            for kind in kinds:
+                if len(kind.numbers) > 1:
+                    more = {**first, home: sorted([*first[home], kind.numbers[1]])}
+                    longer.append(self._counted(micro_batch, checkpoint, more))
+                    counts.append(len(kind.numbers))
+        return extended(base, longer, counts, tuple(lists), _handed_on(base, lists)) if longer else None
+
+    def _whole(self, micro_batch: int, checkpoint: str) -> Workload:
+        profile = self._counted(micro_batch, checkpoint, {})
+        paths = list(repeated_blocks(self._model))
+        sizes = [profile[path].output_bytes for path in paths if path in profile]
+        return counted_whole(profile, paths, max(sizes, default=0))
+
+    def _counted(self, micro_batch: int, checkpoint: str, kept: Mapping[str, Sequence[int]]) -> Profile:
+        target = self._call(micro_batch)
+        with (
+            _with_blocks(self._model, kept, checkpoint),
+            users_code(target.text, described(target.args, target.kwargs)),
+        ):
+            return count(self._model, target.args, target.kwargs, train=True, on="meta")
+
+    def _call(self, micro_batch: int) -> Any:
+        values: dict[str, Any] = {"batch": micro_batch}
+        if self.seq is not None:
+            values["seq"] = self.seq
+        specs = sized_inputs(self._inputs, values)
+        sizes = Sizes(micro_batch, self.seq)
+        brought = _with_batch(self._brought, micro_batch)
+        return call_with(self._target, brought, self._blueprint, specs, sizes, train=True)
+
+
+@contextmanager
+def _with_blocks(model: nn.Module, kept: Mapping[str, Sequence[int]], checkpoint: str) -> Iterator[None]:
+    """Let lists of blocks hold some of them alone, checkpointed; they are put back."""
+    plain: dict[str, nn.Module] = {}
+    homes: Mapping[str, Sequence[int] | None] = kept or {
+        path.rpartition(".")[0]: None for path in repeated_blocks(model)
+    }
+    for home, numbers in homes.items():
+        around, _, name = home.rpartition(".")
+        whole: Any = model.get_submodule(home)
+        plain[home] = whole
+        chosen = list(whole) if numbers is None else [whole[number] for number in numbers]
+        blocks = [checkpointed(block, checkpoint) for block in chosen]
+        shorter = nn.ModuleList(blocks) if isinstance(whole, nn.ModuleList) else nn.Sequential(*blocks)
+        setattr(model.get_submodule(around), name, shorter)
+    try:
+        yield
+    finally:
+        for home, whole in plain.items():
+            around, _, name = home.rpartition(".")
+            setattr(model.get_submodule(around), name, whole)
+
+
+def _likeness(block: nn.Module) -> tuple[Any, ...]:
+    """Equal for blocks that do the same work: class, parameters' shapes, and what kind of attention they have."""
+    words = tuple(
+        (name, getattr(module, name))
+        for module in block.modules()
+        for name in ("attention_type", "layer_type", "is_sliding", "sliding_window", "window_size")
+        if isinstance(getattr(module, name, None), str | int | bool)
+    )
+    return type(block), tuple((name, tuple(p.shape)) for name, p in block.named_parameters()), words
+
+
+def _handed_on(profile: Profile, lists: Iterable[str]) -> int:
+    """Bytes that a block returns: of its first output, which the next one takes."""
+    sizes = [profile[f"{home}.0"].output_bytes for home in lists if f"{home}.0" in profile]
+    return max(sizes, default=0)
+
+
+def _with_batch(call: Call, samples: int) -> Call:
+    """Inputs that a target brings along, with so many samples: their first dimension is the batch."""
+
+    def sized(value: Any) -> Any:
+        if not isinstance(value, torch.Tensor) or not value.dim():
+            return value
+        return torch.empty((samples, *value.shape[1:]), dtype=value.dtype, device="meta")
+
+    return replace(call, args=tuple(map(sized, call.args)), kwargs={name: sized(v) for name, v in call.kwargs.items()})
+
+
+def _tokens(kwargs: Mapping[str, Any]) -> int | None:
+    ids = kwargs.get("input_ids")
+    return int(ids.shape[-1]) if isinstance(ids, torch.Tensor) else None
+
+
+def _texts(shape: Sequence[int] | Sequence[str] | str | None) -> list[str]:
+    if shape is None:
+        return []
+    if isinstance(shape, str):
+        return [shape]
+    words = [str(size) for size in shape]
+    return words if shape and isinstance(shape[0], str) else ["x".join(words)]

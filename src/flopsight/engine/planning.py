@@ -1,0 +1,118 @@
+"""plan(): the model counted block by block on meta, every mesh priced, the fastest that fits first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from ..analysis.plan.job_case import OPTIMIZERS, PRECISIONS, Case, check_choice
+from ..analysis.plan.machine import Machine, machine_of
+from ..analysis.plan.mesh_search import batch_splits, check_shape, meshes, written
+from ..analysis.plan.pricing import best_split, ranked
+from ..distributed.job_options import CHECKPOINTS, job_options
+from ..distributed.mesh_axes import check_mesh
+from ..errors import InputError, whole_number
+from ..results.plan import Plan, PlanOption
+from .block_counts import BlockCounts
+
+Said = Callable[[str], object]
+
+
+def plan(
+    target: str,
+    *,
+    gpus: int,
+    on: str,
+    batch: int | None = None,
+    seq: int | None = None,
+    input_shape: Sequence[int] | Sequence[str] | str | None = None,
+    mesh: Mapping[str, int] | None = None,
+    micro_batch: int | None = None,
+    accumulate: int | None = None,
+    checkpoint: str | None = None,
+    precision: str = "bf16",
+    optimizer: str = "adamw",
+    compile: bool = False,
+    fsdp: Mapping[str, Any] | None = None,
+    gpus_per_node: int = 8,
+    between_nodes: float | None = None,
+    serve: bool = False,
+    prompt: int | None = None,
+    new: int | None = None,
+    assume: Mapping[str, float] | None = None,
+    progress: Said | None = None,
+) -> Plan:
+    """Ways to train a model on so many GPUs of a kind, ranked by predicted speed, those that do not fit last.
+
+    What is given is fixed, what is None is searched. `target` is a target as on the command line. `batch` is samples a step
+    over all GPUs: micro_batch x accumulate x dp x fsdp. `mesh` has the axes dp, fsdp, tp, pp, cp, ep. `checkpoint` is "none",
+    "full" or "selective"; `precision` "bf16" (float32 weights, gradients and state, bfloat16 compute), "pure-bf16" or "fp32".
+    `fsdp` are FSDP's switches, `between_nodes` the Gbit/s of each GPU's network card, `assume` numbers that a prediction takes
+    for granted, by the names that `option.assumptions` shows. Every time in the result is predicted.
+    """
+    if serve or prompt is not None or new is not None:
+        raise InputError(
+            "plan cannot divide serving over GPUs yet; flopsight profile TARGET --generate N --on DEVICE sizes one."
+        )
+    numbers = {"gpus": gpus, "batch": batch, "seq": seq, "micro_batch": micro_batch, "accumulate": accumulate}
+    for name, value in (numbers | {"gpus_per_node": gpus_per_node}).items():
+        if value is not None:
+            whole_number(name, value, 1)
+    check_choice("The precision", precision, PRECISIONS)
+    check_choice("The optimizer", optimizer, OPTIMIZERS)
+    if checkpoint is not None:
+        check_choice("checkpoint", checkpoint, CHECKPOINTS)
+    job_options({"fsdp": 2}, fsdp=fsdp)
+    machine = machine_of(on, gpus=gpus, gpus_per_node=gpus_per_node, between_nodes=between_nodes, assume=assume)
+    dtype = "float32" if precision == "fp32" else "bfloat16"
+    counts = BlockCounts(target, seq=seq, input_shape=input_shape, dtype=dtype, progress=progress)
+    given = check_mesh(mesh) if mesh is not None else None
+    if given is not None:
+        check_shape(given, gpus, counts.shape)
+    case = Case(given or {}, 1, 1, "none", precision, optimizer, compile, dict(fsdp or {}))
+    checkpoints = [checkpoint] if checkpoint else list(CHECKPOINTS)
+    options = _options(case, counts, machine, (batch, micro_batch, accumulate), checkpoints, gpus)
+    settings = {
+        "sequence": f"{counts.seq:,} tokens" if counts.seq else "",
+        "batch": f"{batch:,}" if batch else "",
+        "precision": precision,
+        "optimizer": optimizer,
+        "compile": "yes" if compile else "no",
+    }
+    return Plan(target, machine.ceilings.name, gpus, ranked(options), {k: v for k, v in settings.items() if v})
+
+
+def _options(
+    case: Case,
+    counts: BlockCounts,
+    machine: Machine,
+    sizes: tuple[int | None, int | None, int | None],
+    checkpoints: Sequence[str],
+    gpus: int,
+) -> list[PlanOption]:
+    batch, micro_batch, accumulate = sizes
+    tried = [dict(case.mesh)] if case.mesh else list(meshes(gpus, machine.gpus_per_node, counts.shape))
+    found = []
+    for mesh in tried:
+        one = replace(case, mesh=mesh)
+        splits = batch_splits(batch, one.replicas, one.axis("pp"), micro_batch, accumulate)
+        for checkpoint in checkpoints if splits else ():
+            option = best_split(replace(one, checkpoint=checkpoint), splits, counts.workload, machine)
+            if option is not None:
+                found.append(option)
+    if not found:
+        raise _no_split(tried, sizes)
+    return found
+
+
+def _no_split(tried: Sequence[Mapping[str, int]], sizes: tuple[int | None, int | None, int | None]) -> InputError:
+    batch, micro_batch, accumulate = sizes
+    given = [f"{name} {value}" for name, value in (("micro-batch", micro_batch), ("accumulation", accumulate)) if value]
+    replicas = sorted({mesh.get("dp", 1) * mesh.get("fsdp", 1) for mesh in tried})
+    where = f"the mesh {written(tried[0])}" if len(tried) == 1 else "any mesh"
+    least = replicas[0] * (micro_batch or 1) * (accumulate or 1)
+    return InputError(
+        f"A batch of {batch} cannot be divided on {where}{' with ' + ' and '.join(given) if given else ''}: "
+        f"{replicas[0]} ranks hold a sample of their own, so take a multiple of {least}."
+    )

@@ -1,0 +1,71 @@
+"""Memory by kind of the fullest GPU, held against sums that are written out here."""
+
+from dataclasses import replace
+
+import pytest
+from analysis.plan.cases import BLOCK, MACHINE, WORK, case
+
+from flopsight.analysis.plan.rank_memory import rank_memory
+
+PARAMS = 6_000_000
+SAVED = 4 * 1000 + 500
+LARGE = replace(WORK, alive=10**9)
+"""Its peak is at the start of backward."""
+
+
+def test_one_gpu_holds_sixteen_bytes_a_parameter_and_a_copy_to_compute_with():
+    memory = rank_memory(WORK, case(accumulate=2), MACHINE)
+
+    assert memory["parameters"] + memory["optimizer"] + memory["gradients"] == 16 * PARAMS
+    assert memory["gathered"] == 2 * PARAMS
+
+
+@pytest.mark.parametrize(
+    ("changes", "each"),
+    [
+        ({"precision": "pure-bf16"}, 8),
+        ({"optimizer": "adam8bit"}, 10),
+        ({"optimizer": "sgd"}, 8),
+        ({"precision": "fp32"}, 16),
+    ],
+)
+def test_precision_and_optimizer_decide_the_bytes_of_a_parameter(changes, each):
+    memory = rank_memory(WORK, case(accumulate=2, **changes), MACHINE)
+
+    lasting = sum(size for kind, size in memory.items() if kind in ("parameters", "optimizer", "gradients"))
+    assert lasting == each * PARAMS
+
+
+def test_shards_divide_what_lasts_and_gather_the_root_and_two_blocks():
+    memory = rank_memory(LARGE, case({"fsdp": 8}, accumulate=2), MACHINE)
+
+    assert memory["parameters"] == 4 * PARAMS // 8
+    # the root's weights and gradients, and two blocks, in bfloat16
+    assert memory["gathered"] == 2 * (2_000_000 + 2 * 1_000_000 + 2_000_000)
+
+
+def test_without_resharding_all_weights_are_gathered():
+    memory = rank_memory(LARGE, case({"fsdp": 8}, accumulate=2, fsdp={"reshard": False}), MACHINE)
+
+    assert memory["gathered"] == 2 * (PARAMS + 2_000_000)
+
+
+def test_offloading_leaves_what_is_computed_with():
+    memory = rank_memory(WORK, case({"fsdp": 8}, accumulate=2, fsdp={"offload": True}), MACHINE)
+
+    assert not {"parameters", "optimizer", "gradients"} & set(memory)
+
+
+def test_at_the_start_of_backward_every_block_has_kept_its_part():
+    large = replace(WORK, alive=10**9 + SAVED, rest=replace(WORK.rest, params=0), blocks=(replace(BLOCK, params=1),))
+
+    memory = rank_memory(large, case({"tp": 2}), MACHINE)
+
+    assert (memory["activations"], memory["temporaries"]) == (SAVED // 2, 10**9 // 2)
+    assert "gradients" not in memory, "the first micro-batch has none before backward"
+
+
+def test_the_first_stage_of_a_pipeline_keeps_a_micro_batch_for_every_stage():
+    memory = rank_memory(WORK, case({"pp": 4}, accumulate=16), MACHINE)
+
+    assert memory["activations"] == 4 * 1 * 1000

@@ -1,0 +1,118 @@
+"""The predicted step, held against sums that are written out here."""
+
+from dataclasses import replace
+
+import pytest
+from analysis.plan.cases import BLOCK, MACHINE, REST, SHARES, WORK, case, pointwise
+
+from flopsight.analysis.plan.step_time import blocks_a_stage, kernels, predict_step, uncovered
+
+
+def without_update(parts):
+    return {name: seconds for name, seconds in parts.items() if name != "optimizer"}
+
+
+def test_one_gpu_runs_every_block_and_the_rest_once_a_micro_batch():
+    parts = predict_step(WORK, case(accumulate=3), MACHINE)
+
+    assert without_update(parts) == pytest.approx({"products": 3 * (4 * 3 + 1.5)})
+
+
+def test_the_update_moves_weights_gradients_and_two_moments():
+    seconds = predict_step(WORK, case(), MACHINE)["optimizer"]
+
+    # read weight, gradient and two moments, write weight and moments: seven times 4 bytes of 6 million parameters
+    assert seconds == pytest.approx(7 * 4 * 6e6 / 1e11)
+
+
+def test_kernels_are_divided_by_the_share_of_their_kind():
+    slow = replace(MACHINE, shares=replace(SHARES, products=0.25))
+
+    assert kernels(BLOCK, ("forward",), case(), slow) == pytest.approx({"products": 2.0})
+
+
+def test_a_compiler_leaves_a_part_of_pointwise_bytes():
+    part = replace(BLOCK, rows=(pointwise("forward", 3.0),))
+
+    eager = kernels(part, ("forward",), case(), MACHINE)
+    fused = kernels(part, ("forward",), case(compile=True), MACHINE)
+
+    assert eager == pytest.approx({"other kernels": 3.0})
+    assert fused == pytest.approx({"other kernels": 1.0})
+
+
+def test_the_host_binds_what_it_cannot_hand_over_faster():
+    slow = replace(MACHINE, launch=1.5)
+
+    assert kernels(BLOCK, ("forward",), case(), slow) == pytest.approx({"products": 1.0, "host": 0.5})
+
+
+def test_tensor_parallel_divides_the_work_and_shows_its_all_reduces():
+    parts = without_update(predict_step(WORK, case({"tp": 4}), MACHINE))
+
+    # an all-reduce sends 2 x 3/4 of 1 GB at 100 GB/s; two a pass of each of four blocks
+    assert parts == pytest.approx({"products": 13.5 / 4, "tensor parallel": 4 * 4 * 1.5 * 1e9 / 1e11})
+
+
+def test_full_checkpointing_repeats_the_all_reduces_of_forward():
+    parts = predict_step(WORK, case({"tp": 4}, checkpoint="full"), MACHINE)
+
+    assert parts["tensor parallel"] == pytest.approx(4 * 6 * 1.5 * 1e9 / 1e11)
+
+
+def test_sharding_shows_the_first_gather_and_what_compute_does_not_cover():
+    parts = predict_step(WORK, case({"fsdp": 4}), MACHINE)
+
+    block, rest = (2 * params * 3 / 4 / 1e11 for params in (1e6, 2e6))
+    # blocks are covered by seconds of compute; the first gather, the last reduction and the root's own are not
+    assert parts["sharding"] == pytest.approx(2 * block + 2 * rest)
+
+
+def test_gathers_longer_than_the_compute_beside_them_are_paid():
+    wide = replace(WORK, blocks=(replace(BLOCK, params=10**12),))
+
+    parts = predict_step(wide, case({"fsdp": 4}), MACHINE)
+
+    gather = 2 * 1e12 * 3 / 4 / 1e11
+    covered = 4 * (gather - 1.0) + 4 * (2 * gather - 2.0)
+    assert parts["sharding"] == pytest.approx(covered + 2 * gather + 2 * 2 * 2e6 * 3 / 4 / 1e11)
+
+
+def test_without_resharding_backward_gathers_nothing():
+    wide = replace(WORK, blocks=(replace(BLOCK, params=10**12),))
+
+    freed, kept = (
+        predict_step(wide, case({"fsdp": 4}, fsdp={"reshard": again}), MACHINE)["sharding"] for again in (True, False)
+    )
+
+    assert freed - kept == pytest.approx(4 * 2 * 1e12 * 3 / 4 / 1e11)
+
+
+@pytest.mark.parametrize(("chunks", "bubble"), [(1, 3.0), (2, 1.5)])
+def test_the_bubble_is_that_of_one_forward_one_backward(chunks, bubble):
+    even = replace(WORK, rest=replace(REST, rows=()), handed_on=0, blocks=(replace(BLOCK, count=8),))
+
+    parts = predict_step(even, case({"pp": 4}, accumulate=12), replace(MACHINE, chunks=chunks))
+
+    # two blocks a stage take 6 s a micro-batch; (p - 1) / v stages of it pass before and after all are at work
+    assert parts["products"] == pytest.approx(12 * 6)
+    assert parts["pipeline"] == pytest.approx(bubble * 6)
+
+
+def test_126_layers_on_16_stages_count_embedding_and_head_as_layers():
+    assert blocks_a_stage(126, 16) == (8, 7)
+    assert blocks_a_stage(80, 8) == (10, 10)
+
+
+def test_replicas_average_gradients_behind_the_last_backward():
+    wide = replace(WORK, blocks=(replace(BLOCK, params=10**12),))
+
+    parts = predict_step(wide, case({"dp": 8}), MACHINE)
+
+    whole = 2 * 7 / 8 * 4 * (4e12 + 2e6) / 1e11
+    assert parts["data parallel"] == pytest.approx(whole - 4 * 2.0 + whole / 4)
+
+
+def test_what_runs_side_by_side_pays_a_share_of_the_shorter():
+    assert uncovered(4.0, 1.0, 0.25) == 0.25
+    assert uncovered(1.0, 4.0, 0.25) == 3.25

@@ -1,0 +1,176 @@
+"""flopsight.plan: extension against whole counts, closed forms, ranking, files and refusals."""
+
+import json
+
+import pytest
+
+import flopsight
+from flopsight import cli
+from flopsight.engine.block_counts import BlockCounts
+from flopsight.errors import FlopsightError, InputError, ProfileFileError
+from flopsight.results.plan import Plan
+
+PHASES = ("forward", "backward", "recompute")
+
+
+@pytest.fixture(scope="module", name="plan")
+def _plan():
+    return flopsight.plan("zoo:gpt2", gpus=8, on="h100-sxm", batch=64)
+
+
+@pytest.mark.parametrize("checkpoint", ["none", "selective", "full"])
+@pytest.mark.parametrize("target", ["zoo:gpt2", "zoo:bert-large", "zoo:resnet18"])
+def test_one_and_two_blocks_extended_equal_the_whole_count(target, checkpoint):
+    counts = BlockCounts(target, seq=None, input_shape=None, dtype="bfloat16")
+
+    work, whole = counts.workload(2, checkpoint), counts._counted(2, checkpoint, {})
+
+    assert {phase: work.cost(phase) for phase in PHASES} == {phase: getattr(whole, phase) for phase in PHASES}
+    assert (work.params, work.saved) == (whole.params, whole.activation_bytes)
+
+
+def test_the_model_is_built_once_and_its_blocks_are_put_back():
+    counts = BlockCounts("zoo:gpt2", seq=None, input_shape=None, dtype="bfloat16")
+    before = {name: id(module) for name, module in counts._model.named_modules()}
+
+    counts.workload(1, "full")
+
+    assert {name: id(module) for name, module in counts._model.named_modules()} == before
+
+
+def test_options_are_ranked_and_best_is_the_fastest_that_fits(plan):
+    fitting = [option.samples_per_second for option in plan.options if option.fits]
+
+    assert fitting == sorted(fitting, reverse=True)
+    assert [option.fits for option in plan.options] == sorted((option.fits for option in plan.options), reverse=True)
+    assert plan.best is plan.options[0]
+    for option in plan.options:
+        replicas = option.mesh.get("dp", 1) * option.mesh.get("fsdp", 1)
+        assert option.micro_batch * option.accumulate * replicas == option.samples == 64
+
+
+def test_figures_of_an_option_follow_from_its_step(plan):
+    best = plan.best
+
+    assert best.step == pytest.approx(sum(best.parts.values()))
+    assert best.tokens == 64 * 128
+    assert best.tokens_per_second_per_gpu == pytest.approx(64 * 128 / best.step / 8)
+    assert best.mfu == pytest.approx(best.model_flops / best.step / 8 / 989.4e12)
+    assert best.tflops_per_gpu == pytest.approx(best.model_flops / best.step / 8 / 1e12)
+
+
+def test_what_is_given_is_fixed():
+    plan = flopsight.plan(
+        "zoo:gpt2", gpus=4, on="a100-sxm4-80", mesh={"fsdp": 4, "tp": 1}, micro_batch=2, accumulate=3, checkpoint="full"
+    )
+
+    (only,) = plan.options
+    assert (only.mesh_text, only.micro_batch, only.accumulate, only.checkpoint) == ("fsdp=4", 2, 3, "full")
+    assert only.samples == 2 * 3 * 4
+
+
+def test_images_are_planned_by_samples():
+    plan = flopsight.plan("zoo:resnet18", gpus=2, on="a100-sxm4-80", batch=64, checkpoint="none")
+
+    assert plan.best.tokens_per_second_per_gpu is None
+    assert plan.best.samples_per_second > 0
+    assert "samples/s" in str(plan)
+
+
+def test_what_does_not_fit_is_last_and_says_by_how_much():
+    plan = flopsight.plan("zoo:gpt2", gpus=1, on="h100-sxm", micro_batch=4096)
+
+    best = plan.best
+    assert not best.fits
+    assert "does not fit" in best.why and "too much" in best.why
+    assert "Nothing fits" in str(plan)
+
+
+def test_an_assumption_can_be_overridden():
+    slow, fast = (
+        flopsight.plan("zoo:gpt2", gpus=1, on="h100-sxm", micro_batch=8, checkpoint="none", assume={"products": share})
+        for share in (0.25, 0.5)
+    )
+
+    assert slow.best.parts["products"] == pytest.approx(2 * fast.best.parts["products"])
+    assert any("25% of the peak in products" in line for line in slow.best.assumptions)
+
+
+def test_a_plan_saves_loads_and_shows(plan, tmp_path, capsys):
+    for name in ("plan.json", "plan.html", "plan.txt"):
+        assert plan.save(tmp_path / name).exists()
+
+    loaded = flopsight.load(tmp_path / "plan.json")
+    assert loaded == plan and isinstance(loaded, Plan)
+    assert cli.main(["show", str(tmp_path / "plan.json")]) == 0
+    assert capsys.readouterr().out == f"{plan}\n"
+    page = (tmp_path / "plan.html").read_text(encoding="utf-8")
+    assert "predicted step" in page and plan.best.mesh_text in page
+
+
+def test_a_damaged_plan_and_a_plan_in_the_place_of_a_profile_are_refused(plan, tmp_path, capsys):
+    path = plan.save(tmp_path / "plan.json")
+    page = json.loads(path.read_text(encoding="utf-8"))
+    (tmp_path / "bad.json").write_text(json.dumps(page | {"plan": page["plan"] | {"options": []}}), encoding="utf-8")
+
+    with pytest.raises(ProfileFileError, match=r"options is empty"):
+        flopsight.load(tmp_path / "bad.json")
+    assert cli.main(["check", str(path), "--max", "flops=1G"]) == 2
+    assert cli.main(["advise", str(path)]) == 2
+    assert "is a plan" in capsys.readouterr().err
+
+
+def test_every_time_is_labelled_as_predicted(plan):
+    for line in str(plan).splitlines():
+        if " s a step" in line or "tokens/s a GPU" in line:
+            assert "predicted" in line
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (
+            {"batch": 7, "mesh": {"fsdp": 8}},
+            r"A batch of 7 cannot be divided on the mesh fsdp=8: 8 ranks .* multiple of 8",
+        ),
+        ({"precision": "fp8"}, r"precision 'fp8' is not known"),
+        ({"optimizer": "lion"}, r"optimizer 'lion' is not known here.*adamw"),
+        ({"checkpoint": "half"}, r"checkpoint 'half'"),
+        ({"fsdp": {"shard": 1}}, r"FSDP has no switch 'shard'"),
+        ({"gpus": 0}, r"gpus must be a whole number"),
+        ({"serve": True}, r"plan cannot divide serving"),
+        ({"on": "h1000"}, r"No device 'h1000'"),
+    ],
+)
+def test_bad_input_is_one_sentence(options, said):
+    with pytest.raises(FlopsightError, match=said):
+        flopsight.plan("zoo:gpt2", **{"gpus": 8, "on": "h100-sxm", **options})
+
+
+def test_a_model_that_is_not_a_name_is_refused():
+    with pytest.raises(InputError, match="takes a target by its name"):
+        flopsight.plan(3, gpus=8, on="h100-sxm")
+
+
+def test_the_command_prints_the_table_and_writes_files(tmp_path, capsys):
+    words = [
+        "plan",
+        "zoo:gpt2",
+        "--gpus",
+        "2",
+        "--on",
+        "h100-sxm",
+        "--batch",
+        "8",
+        "--mesh",
+        "fsdp=2",
+        "--checkpoint",
+        "none",
+    ]
+
+    assert cli.main([*words, "-o", str(tmp_path / "p.json")]) == 0
+
+    out = capsys.readouterr().out
+    assert "Best: fsdp=2" in out and "Assumed" in out
+    assert flopsight.load(tmp_path / "p.json").best.mesh == {"fsdp": 2}
+    assert cli.main([*words, "-o", str(tmp_path / "p.csv")]) == 2
