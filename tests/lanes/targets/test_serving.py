@@ -1,0 +1,224 @@
+"""What serving takes, against closed forms: weights read, cache, MACs at three places; Llama, Mixtral, DeepSeek, Gemma, T5, Mamba, GPT-2."""
+
+import pytest
+import torch
+
+import flopsight
+from flopsight.targets.inputs import parse_inputs
+from flopsight.targets.loading import load_target
+
+FLOAT = 4
+LLAMA = "llama:hidden_size=64,intermediate_size=96,num_hidden_layers=2,num_attention_heads=4,num_key_value_heads=2,vocab_size=100"
+MIXTRAL = "mixtral" + LLAMA.removeprefix("llama") + ",num_local_experts=8,num_experts_per_tok=2"
+DEEPSEEK = (
+    "deepseek_v3:hidden_size=64,intermediate_size=96,moe_intermediate_size=32,num_hidden_layers=3,first_k_dense_replace=1,"
+    "num_attention_heads=4,num_key_value_heads=4,q_lora_rank=24,kv_lora_rank=16,qk_rope_head_dim=8,qk_nope_head_dim=12,"
+    "v_head_dim=20,n_routed_experts=8,num_experts_per_tok=2,n_shared_experts=1,n_group=1,topk_group=1,vocab_size=100"
+)
+GEMMA = (
+    "gemma3_text:hidden_size=64,intermediate_size=96,num_hidden_layers=6,num_attention_heads=4,num_key_value_heads=1,head_dim=32,"
+    "sliding_window=24,vocab_size=100"
+)
+T5 = "t5:d_model=64,d_kv=16,num_heads=4,d_ff=96,num_layers=2,num_decoder_layers=2,vocab_size=100"
+MAMBA = "mamba:hidden_size=64,num_hidden_layers=2,state_size=8,vocab_size=100,time_step_rank=4"
+GPT2 = "gpt2:n_embd=64,n_layer=2,n_head=4,vocab_size=100,n_positions=128"
+BATCH, PROMPT, NEW = 3, 16, 9
+
+
+def served(name, batch=BATCH, prompt=PROMPT, new_tokens=NEW, **options):
+    return flopsight.generation(f"hf:{name}", new_tokens=new_tokens, input_shape=(batch, prompt), **options)
+
+
+def macs_at_three_places(made):
+    return [made.first.macs, made.middle.macs, made.last.macs]
+
+
+def places(seen=PROMPT, new=NEW):
+    """Tokens that the first, the middle and the last new token attend to, themselves included."""
+    return [seen + 1, seen + 1 + (new - 1) // 2, seen + new]
+
+
+HIDDEN, INNER, KEYS, VOCABULARY, LAYERS = 64, 96, 32, 100, 2
+ATTENTION = 2 * HIDDEN * HIDDEN + 2 * HIDDEN * KEYS
+MLP = 3 * HIDDEN * INNER
+HEAD = HIDDEN * VOCABULARY
+
+
+def test_llama():
+    made = served(LLAMA)
+
+    assert macs_at_three_places(made) == [
+        BATCH * (LAYERS * (ATTENTION + MLP + 2 * length * HIDDEN) + HEAD) for length in places()
+    ]
+    norms = (2 * LAYERS + 1) * HIDDEN
+    assert made.weight_bytes == FLOAT * (LAYERS * (ATTENTION + MLP) + norms + HEAD + BATCH * HIDDEN)
+    token = LAYERS * 2 * KEYS * FLOAT
+    assert made.cache_bytes_per_token == token
+    assert made.cache_bytes == BATCH * (PROMPT + NEW) * token
+
+
+def test_a_batch_of_mixtral_reads_the_experts_that_it_is_expected_to_choose():
+    made = served(MIXTRAL)
+
+    router = HIDDEN * 8
+    assert macs_at_three_places(made) == [
+        BATCH * (LAYERS * (ATTENTION + router + 2 * MLP + 2 * length * HIDDEN) + HEAD) for length in places()
+    ]
+    chosen = 8 * (1 - (1 - 2 / 8) ** BATCH)
+    assert chosen == 4.625
+    norms = (2 * LAYERS + 1) * HIDDEN
+    weights = LAYERS * (ATTENTION + router + chosen * MLP) + norms + HEAD + BATCH * HIDDEN
+    assert made.weight_bytes == pytest.approx(FLOAT * weights, rel=1e-12)
+    assert made.active_params == LAYERS * (ATTENTION + router + 2 * MLP) + norms + HEAD + VOCABULARY * HIDDEN
+    assert "if all experts are equally likely" in str(made)
+
+
+def test_deepseek_keeps_a_latent_and_expands_it_in_every_step():
+    made = served(DEEPSEEK)
+
+    heads, nope, rope, value, q_rank, kv_rank, inner = 4, 12, 8, 20, 24, 16, 32
+    layers = 3
+    projected = HIDDEN * q_rank + q_rank * heads * (nope + rope) + HIDDEN * (kv_rank + rope) + heads * value * HIDDEN
+    expand = kv_rank * heads * (nope + value)
+    expert, router = 3 * HIDDEN * inner, 8 * HIDDEN
+    dense, mixture = MLP, router + 3 * expert  # two that are chosen and one that all tokens share
+    assert macs_at_three_places(made) == [
+        BATCH
+        * (layers * (projected + length * expand + length * heads * (nope + rope + value)) + dense + 2 * mixture + HEAD)
+        for length in places()
+    ]
+    half = 2  # its configuration says bfloat16
+    token = layers * (kv_rank + rope) * half
+    assert made.cache_bytes_per_token == token
+    assert made.cache_bytes == BATCH * (PROMPT + NEW) * token
+    chosen = 8 * (1 - (1 - 2 / 8) ** BATCH)
+    norms = layers * (2 * HIDDEN + q_rank + kv_rank) + HIDDEN
+    weights = layers * (projected + expand) + dense + 2 * (router + expert + chosen * expert) + norms + HEAD
+    assert made.weight_bytes == pytest.approx(half * (weights + BATCH * HIDDEN), rel=1e-12)
+    assert "kv_b_proj multiplies all tokens of the cache anew" in str(made)
+
+
+def test_gemma_attends_to_its_window_in_five_of_six_layers():
+    """The window of 24 fills up while the tokens 17 to 25 are decoded: the work is not on one line, and its sum is still exact."""
+    made = served(GEMMA)
+
+    width = 4 * 32
+    layer = 2 * HIDDEN * width + 2 * HIDDEN * 32 + 3 * HIDDEN * INNER
+
+    def macs(length):
+        return BATCH * (6 * layer + 2 * width * (length + 5 * min(length, 24)) + HEAD)
+
+    assert macs_at_three_places(made) == [macs(length) for length in places()]
+    assert made.decode.macs == sum(macs(length) for length in range(PROMPT + 1, PROMPT + NEW + 1))
+    token = 2 * 32 * FLOAT
+    assert made.cache_bytes == BATCH * token * (25 + 5 * 23)  # the next token is in the window too
+    norms = 6 * (4 * HIDDEN + 2 * 32) + HIDDEN
+    assert made.weight_bytes == FLOAT * (6 * layer + norms + HEAD)  # the head is the table
+
+
+def test_t5_reads_no_weight_of_its_encoder_while_it_decodes():
+    made = served(T5)
+
+    layer = 4 * HIDDEN * HIDDEN + 2 * HIDDEN * HIDDEN + 2 * HIDDEN * INNER  # keys of what was encoded are there
+    assert macs_at_three_places(made) == [
+        BATCH * (2 * (layer + 2 * HIDDEN * (length + PROMPT)) + HEAD) for length in places(seen=1)
+    ]
+    norms, buckets = (2 * 3 + 1) * HIDDEN, 32 * 4
+    low, high = FLOAT * (2 * layer + norms + HEAD), FLOAT * (2 * layer + norms + HEAD + buckets)
+    assert low <= made.weight_bytes <= high
+    token = 2 * 2 * HIDDEN * FLOAT
+    assert made.cache_bytes == BATCH * token * (1 + NEW + PROMPT)
+    assert made.cache_bytes_per_token == token
+
+
+def test_mamba_costs_the_same_at_every_place_and_moves_its_state():
+    made = served(MAMBA)
+
+    inner, state, kernel, rank = 2 * HIDDEN, 8, 4, 4
+    mixer = HIDDEN * 2 * inner + inner * (rank + 2 * state) + rank * inner + inner * state + inner * HIDDEN
+    convolution = 2 * inner * kernel  # transformers keeps one position more than the kernel sees, so it runs twice
+    assert macs_at_three_places(made) == 3 * [BATCH * (2 * (mixer + convolution) + HEAD)]
+    kept = 2 * inner * (kernel + state) * FLOAT
+    assert made.kv.state_bytes == kept
+    assert made.serving().step_load().cache_bytes(BATCH) == 2 * BATCH * kept  # read and written
+    assert made.cache_bytes_per_token == 0
+
+
+def test_gpt2_reads_its_table_once_as_its_head():
+    made = served(GPT2)
+
+    layer = 12 * HIDDEN * HIDDEN
+    assert macs_at_three_places(made) == [BATCH * (2 * (layer + 2 * length * HIDDEN) + HEAD) for length in places()]
+    biases = 2 * (3 + 1 + 4 + 1) * HIDDEN
+    norms = (2 * 2 + 1) * 2 * HIDDEN
+    assert made.weight_bytes == pytest.approx(
+        FLOAT * (2 * layer + biases + norms + HEAD + BATCH * HIDDEN), abs=3 * FLOAT * HIDDEN
+    )
+    assert made.cache_bytes_per_token == 2 * 2 * HIDDEN * FLOAT
+
+
+def test_the_least_time_of_a_step_is_its_bytes_over_the_bandwidth():
+    """Llama 3.1 8B in bfloat16 on an H100 SXM5: 3.35 TB/s and 989.4 TFLOP/s."""
+    made = served("llama-3.1-8b", batch=8, prompt=1024, new_tokens=3)
+
+    attention, mlp, head = 2 * 4096 * 4096 + 2 * 4096 * 1024, 3 * 4096 * 14336, 4096 * 128256
+    weights = 2 * (32 * (attention + mlp + 2 * 4096) + 4096 + head + 8 * 4096)
+    token = 2 * 32 * 2 * 1024
+    least = [(weights + 8 * token * (seen + 1)) / 3.35e12 for seen in (1024, 1025, 1026)]
+    found = [made.per_output_token("h100-sxm", at) for at in ("first", "middle", "last", "mean")]
+    assert found == pytest.approx([*least, least[1]], rel=1e-9)
+    assert made.tokens_per_second("h100-sxm") == pytest.approx(8 / least[1], rel=1e-9)
+
+
+def test_compute_binds_a_short_decode_from_the_ridge_on():
+    """989.4e12 / 3.35e12 = 295 FLOPs a byte; a weight of two bytes takes two FLOPs a sequence. The cache puts it off."""
+    made = served("llama-3.1-8b:num_hidden_layers=2,vocab_size=1024", batch=1, prompt=8, new_tokens=1)
+
+    assert made.serving("h100-sxm").weights_crossover in (295, 296)
+    assert 295 <= made.crossover_batch("h100-sxm") < 320
+    long = served("llama-3.1-8b:num_hidden_layers=2,vocab_size=1024", batch=1, prompt=32768, new_tokens=1)
+    assert long.crossover_batch("h100-sxm") is None
+
+
+def test_the_largest_batch_fits_and_one_more_does_not():
+    """Counted again at that batch: all but rotary tables and masks, which sequences share, grows with it."""
+    small = "llama-3.1-8b:num_hidden_layers=4"
+    made = served(small, batch=1, prompt=4096, new_tokens=8)
+
+    batch = made.largest_batch("h100-sxm")
+    memory = 80 * 2**30
+    fits, more = (
+        served(small, batch=size, prompt=4096, new_tokens=8).serving("h100-sxm").peak for size in (batch, batch + 2)
+    )
+    assert fits <= memory < more
+    context = made.longest_context("h100-sxm")
+    assert context == 131072  # all positions of the model
+    wide = served(small, batch=32, prompt=4096, new_tokens=8)
+    context = wide.longest_context("h100-sxm")
+    near = served(small, batch=32, prompt=context - 8, new_tokens=8)
+    assert near.serving("h100-sxm").peak == pytest.approx(memory, rel=0.01)
+
+
+@pytest.mark.parametrize("cache", ["dynamic", "static"])
+@pytest.mark.parametrize("name", [LLAMA, DEEPSEEK, GEMMA, T5, MAMBA, GPT2])
+def test_a_real_model_has_the_rows_of_its_twin(name, cache):
+    target = load_target(f"hf:{name}", parse_inputs([f"2x{PROMPT}"]), meta=False, generates=True)
+
+    real = flopsight.generation(
+        target.model.eval(), torch.ones(2, PROMPT, dtype=torch.int64), NEW, cache=cache, latency=False
+    )
+    twin = served(name, batch=2, cache=cache)
+
+    assert [step.number for step in real.steps] == [step.number for step in twin.steps]
+    for mine, other in zip(
+        [real.prefill, *(s.profile for s in real.steps)], [twin.prefill, *(s.profile for s in twin.steps)], strict=True
+    ):
+        assert rows(mine) == rows(other)
+    assert real.kv == twin.kv
+    assert real.weight_bytes == pytest.approx(twin.weight_bytes, rel=1e-12)
+    assert torch.is_grad_enabled()
+
+
+def rows(profile):
+    """Bytes are those of other kernels: a twin stands for a device, the real model runs on a CPU."""
+    return [(node.path, node.calls, node.macs, node.flops) for node in profile.walk()]
