@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 from .. import units
 from ..results.generation import Generation
+from ..results.node import Node
 from ..results.profile import Profile
 from .limits.roofline import COMPUTE, Roof
-from .limits.step_load import Load
+from .limits.step_load import Load, rows_in
 from .serving import FIRST, LAST, MIDDLE, Serving, bound_of
 
 Rows = Sequence[tuple[str, ...]]
@@ -282,29 +283,23 @@ def notes(serving: Serving) -> list[str]:
         found.append(PREDICTED)
     if made.decode_time is not None:
         found.append(MEASURED)
-    if any(piece.experts for piece in serving.step_load().pieces.values()):
+    if made.batch > 1 and any(piece.experts for piece in serving.step_load().pieces.values()):
         found.append(EXPERTS.format(batch=made.batch, read=units.size(serving.weight_bytes)))
     growing = _expanded(made)
     if growing:
         found.append(
-            f"{growing[0]} multiplies all tokens of the cache anew in every step, {units.percent(growing[1])} of the MACs of the "
-            f"last one: a kernel that works on the compressed cache can be faster than the least time here."
+            f"{growing[0]} multiplies all tokens of the cache again in every step, {units.percent(growing[1])} of the MACs of the "
+            f"last one. The least time leaves this out: kernels exist that work on the compressed cache."
         )
     return [*found, *dict.fromkeys(str(caveat) for part in (made.prefill, made.last) for caveat in part.caveats)]
 
 
 def _expanded(made: Generation) -> tuple[str, float] | None:
     """Layers with weights that work on the whole cache, as latent attention that is not absorbed does; and their share."""
-    found = [
-        node for node in made.last.walk() if node.parameters and node.own.forward.macs and _rows_of(node) > made.batch
-    ]
+    found = [node for node in made.last.walk() if node.parameters and _multiplies(node) and rows_in(node) > made.batch]
     macs = sum(node.own.forward.macs for node in found)
-    return (found[0].name, macs / made.last.macs) if found and macs else None
+    return (found[0].name, macs / made.last.macs) if macs else None
 
 
-def _rows_of(node: object) -> int:
-    shapes = getattr(node, "input_shapes", ())
-    rows = 1
-    for side in shapes[0][:-1] if shapes else ():
-        rows *= side
-    return rows
+def _multiplies(node: Node) -> bool:
+    return any(row.cost.macs and "conv" not in row.op for row in node.ops)

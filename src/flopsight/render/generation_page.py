@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ..analysis.headline import limit_unknown
 from ..analysis.serving import Serving
 from ..analysis.serving_facts import Table, answers, costs, memory, model_line, notes, times, title
 from ..files.store import dumps
@@ -16,7 +17,6 @@ from .page import Column, Grid, Heading, Lines, Page
 from .plain import plain
 
 LABEL = 13
-NO_DEVICE = "least times: --on h100-sxm names a device; flopsight device lists them"
 
 
 def text(made: Generation, format: Format, options: Mapping[str, Any]) -> str:
@@ -39,7 +39,7 @@ def page(made: Generation, *, on: str | None = None) -> Page:
     serving = Serving(made, on)
     said = [f"{name:<{LABEL}}{answer}" for name, answer in answers(serving)]
     if serving.step_roof() is None:
-        said.append(NO_DEVICE)
+        said.append(f"least times are not known: {limit_unknown(made.last, on)}")
     tables = [part for table in _tables(serving) for part in (Heading(table.title), _grid(table))]
     return [
         Heading(_headed(serving)),

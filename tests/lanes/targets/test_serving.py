@@ -4,6 +4,8 @@ import pytest
 import torch
 
 import flopsight
+from flopsight import units
+from flopsight.errors import InputError
 from flopsight.targets.inputs import parse_inputs
 from flopsight.targets.loading import load_target
 
@@ -95,7 +97,9 @@ def test_deepseek_keeps_a_latent_and_expands_it_in_every_step():
     norms = layers * (2 * HIDDEN + q_rank + kv_rank) + HIDDEN
     weights = layers * (projected + expand) + dense + 2 * (router + expert + chosen * expert) + norms + HEAD
     assert made.weight_bytes == pytest.approx(half * (weights + BATCH * HIDDEN), rel=1e-12)
-    assert "kv_b_proj multiplies all tokens of the cache anew" in str(made)
+    least = made.serving("h100-sxm").step_load().pieces["model.layers.0.self_attn.kv_b_proj"]
+    assert sum(least.macs.values()) == expand  # not once for every token of the cache
+    assert "kv_b_proj multiplies all tokens of the cache again" in str(made)
 
 
 def test_gemma_attends_to_its_window_in_five_of_six_layers():
@@ -155,6 +159,30 @@ def test_gpt2_reads_its_table_once_as_its_head():
         FLOAT * (2 * layer + biases + norms + HEAD + BATCH * HIDDEN), abs=3 * FLOAT * HIDDEN
     )
     assert made.cache_bytes_per_token == 2 * 2 * HIDDEN * FLOAT
+
+
+def test_a_prompt_past_the_table_of_positions_is_one_sentence():
+    with pytest.raises(
+        InputError, match="GPT2LMHeadModel has a table of 128 positions, and input_ids of 129 tokens reads past"
+    ):
+        served(GPT2, batch=1, prompt=120, new_tokens=9)
+
+
+def test_a_batch_that_does_not_fit_is_told_the_largest_that_does():
+    made = served("llama-3.1-8b:num_hidden_layers=4", batch=200, prompt=4096, new_tokens=8)
+
+    largest = made.largest_batch("h100-sxm")
+    assert 1 < largest < 200
+    assert f"fits         no: {units.size(made.serving().peak)} at the peak" in made.render(on="h100-sxm")
+    assert f"a batch of {largest:,} fits" in made.render(on="h100-sxm", width=300)
+
+
+def test_a_generation_is_saved_and_opened_as_it_was(tmp_path):
+    made = served(MIXTRAL)
+
+    assert flopsight.load(made.save(tmp_path / "g.json")) == made
+    page = made.to_html(tmp_path / "g.html", on="h100-sxm").read_text()
+    assert "MixtralForCausalLM: 3 x 16 tokens of prompt" in page
 
 
 def test_the_least_time_of_a_step_is_its_bytes_over_the_bandwidth():

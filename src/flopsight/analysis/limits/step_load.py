@@ -2,7 +2,8 @@
 
 The least time leaves out what a fused kernel need not move. Products with weights take the larger of their work at the peak
 and their weights at full bandwidth; attention takes the larger of its work and the cache, read once. The parts run one after
-the other, so they add up. Of experts that a router chooses, a batch reads as many as are expected to be chosen if all are
+the other, so they add up. A layer that multiplies the whole cache with its weights again, as latent attention may, counts
+with the new tokens alone: kernels exist that need no more. Of experts that a router chooses, a batch reads as many as are expected to be chosen if all are
 equally likely: of E experts with k for each token, E * (1 - (1 - k/E) ** tokens).
 """
 
@@ -11,6 +12,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import prod
 
 from ...results.ceilings import Ceilings
 from ...results.node import Node
@@ -95,8 +97,11 @@ def load_of(profile: Profile, batch: int, *, tokens: float = 1.0, cache_bytes: f
     free: defaultdict[tuple[str, str], float] = defaultdict(float)
     for node in profile.walk():
         macs = _macs(node, profile.environment.dtype, batch)
+        repeats = rows_in(node) / (batch * tokens)
         held = [parameter for parameter in owners.get(node.path, ()) if parameter.read_bytes != 0]
         if held:
+            if tokens == 1 and repeats > 1:
+                macs = {(dtype, op): work if "conv" in op else work / repeats for (dtype, op), work in macs.items()}
             pieces[node.path] = _piece(macs, held, [shares.get(p.key) for p in held], batch)
         else:
             for key, work in macs.items():
@@ -119,6 +124,11 @@ def mean_load(loads: Sequence[tuple[Load, float]]) -> Load:
         cache = sum(piece.cache * share for piece, share in parts)
         pieces[path] = Piece(dict(macs), last.weights, last.rows, last.experts, cache)
     return Load(pieces, loads[0][0].tokens)
+
+
+def rows_in(node: Node) -> int:
+    """Rows of the first input of a module's call: how many vectors go through its weights."""
+    return prod(node.input_shapes[0][:-1]) if node.input_shapes else 1
 
 
 def _macs(node: Node, dtype: str, batch: int) -> dict[tuple[str, str], float]:

@@ -1,0 +1,284 @@
+"""Does a GPU serve as fast as the least time allows? Decode and prefill with a static cache in CUDA graphs, in plain torch.
+
+python bench/serving.py              # on a GPU: a Llama of 8B, a mixture of experts, a GPT-2, at batches 1, 8, 64
+python bench/serving.py --tiny       # small sizes, on a CPU: that it runs
+python bench/serving.py --predict    # measures the device first, and shows predicted times of the kernels too
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import os
+import tempfile
+import time
+from dataclasses import dataclass, replace
+from functools import partial
+from statistics import median
+
+os.environ.setdefault("FLOPSIGHT_CACHE_DIR", tempfile.mkdtemp())  # what is measured here stays here
+
+import torch
+from torch import nn
+
+import flopsight
+from flopsight import units
+from flopsight.analysis.limits.predict import predict
+from flopsight.analysis.serving import Serving, bound_of
+from flopsight.hardware.detect import detect
+from flopsight.hardware.known_ceilings import datasheet_of
+from flopsight.hardware.measured import measure
+from flopsight.hardware.named import named_ceilings
+from flopsight.results.generation import Generation, Step
+from flopsight.results.kv_cache import STATIC, CachePart, KVCache
+
+grouped_mm = getattr(nn.functional, "grouped_mm", None) or torch._grouped_mm
+
+
+@dataclass(frozen=True)
+class Sizes:
+    name: str
+    hidden: int
+    inner: int
+    layers: int
+    heads: int
+    keys: int
+    vocabulary: int
+    experts: int = 0
+    chosen: int = 2
+    gated: bool = True
+
+    @property
+    def head(self):
+        return self.hidden // self.heads
+
+
+MODELS = (
+    Sizes("Llama 8B", 4096, 14336, 32, 32, 8, 128256),
+    Sizes("mixture, 8 experts", 2048, 7168, 16, 16, 4, 32000, experts=8),
+    Sizes("GPT-2", 768, 3072, 12, 12, 12, 50257, gated=False),
+)
+
+
+def tiny(sizes):
+    return replace(sizes, hidden=64, inner=96, layers=2, heads=4, keys=min(sizes.keys, 4) // 2 or 1, vocabulary=128)
+
+
+class Attention(nn.Module):
+    def __init__(self, s):
+        super().__init__()
+        self.s = s
+        self.q = nn.Linear(s.hidden, s.hidden, bias=False)
+        self.kv = nn.Linear(s.hidden, 2 * s.keys * s.head, bias=False)
+        self.o = nn.Linear(s.hidden, s.hidden, bias=False)
+
+    def forward(self, x, cache, begin):
+        batch, tokens, _ = x.shape
+        s = self.s
+        q = self.q(x).view(batch, tokens, s.heads, s.head).transpose(1, 2)
+        k, v = self.kv(x).view(batch, tokens, 2 * s.keys, s.head).transpose(1, 2).chunk(2, dim=1)
+        cache[0][:, :, begin : begin + tokens].copy_(k)
+        cache[1][:, :, begin : begin + tokens].copy_(v)
+        k, v = (part[:, :, : begin + tokens] for part in cache)
+        y = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=tokens > 1, enable_gqa=s.heads != s.keys)
+        return self.o(y.transpose(1, 2).reshape(batch, tokens, s.hidden))
+
+
+class Feed(nn.Module):
+    def __init__(self, s):
+        super().__init__()
+        self.gated = s.gated
+        self.up = nn.Linear(s.hidden, (2 if s.gated else 1) * s.inner, bias=False)
+        self.down = nn.Linear(s.inner, s.hidden, bias=False)
+
+    def forward(self, x):
+        y = self.up(x)
+        if not self.gated:
+            return self.down(nn.functional.gelu(y))
+        gate, y = y.chunk(2, dim=-1)
+        return self.down(nn.functional.silu(gate) * y)
+
+
+class Mixture(nn.Module):
+    """Experts in grouped products: shapes do not depend on what is chosen, so a CUDA graph holds them."""
+
+    def __init__(self, s):
+        super().__init__()
+        self.s = s
+        self.router = nn.Linear(s.hidden, s.experts, bias=False)
+        self.up = nn.Parameter(torch.empty(s.experts, s.hidden, 2 * s.inner))
+        self.down = nn.Parameter(torch.empty(s.experts, s.inner, s.hidden))
+
+    def forward(self, x):
+        s, flat = self.s, x.reshape(-1, x.shape[-1])
+        weights, chosen = self.router(flat).float().softmax(-1).topk(s.chosen, dim=-1)
+        experts, order = chosen.flatten().sort(stable=True)
+        ends = torch.searchsorted(experts, torch.arange(s.experts, device=x.device), right=True, out_int32=True)
+        rows = flat[order // s.chosen]
+        gate, y = grouped_mm(rows, self.up, offs=ends).chunk(2, dim=-1)
+        y = grouped_mm(nn.functional.silu(gate) * y, self.down, offs=ends)
+        y = y * weights.flatten()[order, None].to(y.dtype)
+        return torch.zeros_like(flat).index_add_(0, order // s.chosen, y).view_as(x)
+
+
+class Block(nn.Module):
+    def __init__(self, s):
+        super().__init__()
+        self.before, self.attention = nn.RMSNorm(s.hidden), Attention(s)
+        self.between, self.feed = nn.RMSNorm(s.hidden), Mixture(s) if s.experts else Feed(s)
+
+    def forward(self, x, cache, begin):
+        x = x + self.attention(self.before(x), cache, begin)
+        return x + self.feed(self.between(x))
+
+
+class Decoder(nn.Module):
+    def __init__(self, s):
+        super().__init__()
+        self.table = nn.Embedding(s.vocabulary, s.hidden)
+        self.blocks = nn.ModuleList(Block(s) for _ in range(s.layers))
+        self.norm = nn.RMSNorm(s.hidden)
+        self.head = nn.Linear(s.hidden, s.vocabulary, bias=False)
+
+    def forward(self, ids, cache, begin):
+        x = self.table(ids)
+        for block, own in zip(self.blocks, cache, strict=True):
+            x = block(x, own, begin)
+        return self.head(self.norm(x[:, -1:]))
+
+
+def built(sizes, device, dtype):
+    with torch.device(device):
+        torch.set_default_dtype(dtype)
+        model = Decoder(sizes).eval()
+        torch.set_default_dtype(torch.float32)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.normal_(std=0.02) if parameter.dim() > 1 else parameter.fill_(1.0)
+    return model
+
+
+def new_cache(sizes, batch, length, device, dtype):
+    shape = batch, sizes.keys, length, sizes.head
+    return [[torch.zeros(shape, device=device, dtype=dtype) for _ in range(2)] for _ in range(sizes.layers)]
+
+
+def timed(run, device, least=0.0):
+    """The median time of a call: of a CUDA graph on a GPU, in a row of replays that outlasts the launch."""
+    if device == "cpu":
+        times = []
+        for _ in range(5):
+            begun = time.perf_counter()
+            run()
+            times.append(time.perf_counter() - begun)
+        return median(times)
+    side = torch.cuda.Stream()
+    with torch.cuda.stream(side):
+        run()
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        run()
+    graph.replay()
+    torch.cuda.synchronize()
+    row = max(1, min(20, int(0.2 / max(least, 1e-4))))
+    times = []
+    for _ in range(5):
+        begun, ended = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        begun.record()
+        for _ in range(row):
+            graph.replay()
+        ended.record()
+        torch.cuda.synchronize()
+        times.append(begun.elapsed_time(ended) / 1e3 / row)
+    return median(times)
+
+
+def allocated(device):
+    return torch.cuda.memory_allocated() if device == "cuda" else 0
+
+
+def clear():
+    gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+
+
+def point(model, sizes, batch, prompt, device, dtype, sheet, measured):
+    """One row: prefill and a decode step, measured over least; the cache in the peak over the allocator's."""
+    before = allocated(device)
+    cache = new_cache(sizes, batch, prompt + 1, device, dtype)
+    taken = allocated(device) - before
+    ids = torch.randint(0, sizes.vocabulary, (batch, prompt), device=device)
+    token = ids[:, -1:].contiguous()
+    first = flopsight.profile(model, (ids, cache, 0), latency=False)
+    step = flopsight.profile(model, (token, cache, prompt), latency=False)
+    width = sizes.layers * 2 * sizes.keys * sizes.head * dtype.itemsize
+    made = Generation(first, (Step(0, step),), batch, prompt, 1, prompt, KVCache(STATIC, (CachePart(width),)))
+    serving = Serving(made)
+    prefill, decode = serving.prefill_load.least(sheet, batch), serving.step_load().least(sheet, batch)
+    kept = batch * made.kv.bytes_at(prompt + 1)
+    real = [
+        timed(partial(model, ids, cache, 0), device, prefill.limit),
+        timed(partial(model, token, cache, prompt), device, decode.limit),
+    ]
+    cells = [sizes.name, str(batch), str(prompt)]
+    for seconds, roof, profile in zip(real, (prefill, decode), (first, step), strict=True):
+        guess = predict(profile, measured) if measured else None
+        said = f" ({units.seconds(guess.kernels)} predicted)" if guess else ""
+        cells += [
+            f"{units.seconds(roof.limit)}{said}",
+            units.seconds(seconds),
+            f"{seconds / roof.limit:.2f}",
+            bound_of(roof),
+        ]
+    peak = ""
+    if device == "cuda":
+        clear()
+        torch.cuda.reset_peak_memory_stats()
+        model(ids, cache, 0)
+        peak = f"{torch.cuda.max_memory_allocated() / first.peak_bytes:.3f}" if first.peak_bytes else ""
+    cells += [f"{taken / kept:.4f}" if taken else "-", peak or "-", units.si(batch / real[1])]
+    return cells, (taken, kept, real, prefill.limit, decode.limit)
+
+
+HEAD = (
+    "model", "batch", "prompt", "prefill least", "measured", "x", "bound by", "step least", "measured", "x", "bound by",
+    "cache allocated/ours", "peak allocated/ours", "tokens/s",
+)  # fmt: skip
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tiny", action="store_true")
+    parser.add_argument("--predict", action="store_true")
+    parser.add_argument("--prompt", type=int, default=1024)
+    parser.add_argument("--batches", type=int, nargs="*", default=[1, 8, 64])
+    given = parser.parse_args()
+    device = "cuda" if torch.cuda.is_available() and not given.tiny else "cpu"
+    dtype = torch.bfloat16 if device == "cuda" else torch.float32
+    prompt = 16 if given.tiny else given.prompt
+    sheet = datasheet_of(detect(torch.device("cuda"))) if device == "cuda" else named_ceilings("h100-sxm")
+    measured = measure(detect(torch.device("cuda"))) if given.predict and device == "cuda" else None
+    print(f"torch {torch.__version__}, {device}, least times by the datasheet of {sheet.name}")
+    rows, wrong = [], []
+    with torch.no_grad():
+        for sizes in map(tiny, MODELS) if given.tiny else MODELS:
+            model = built(sizes, device, dtype)
+            for batch in given.batches[:2] if given.tiny else given.batches:
+                clear()
+                cells, (taken, kept, real, *least) = point(model, sizes, batch, prompt, device, dtype, sheet, measured)
+                rows.append(cells)
+                if device == "cuda":
+                    wrong += [f"{sizes.name} at {batch} is faster than its least time" for seconds, limit in zip(real, least, strict=True) if seconds < limit]  # fmt: skip
+                    wrong += [f"{sizes.name} at {batch}: the cache is off by more than 1 %"] if abs(taken / kept - 1) > 0.01 else []  # fmt: skip
+            del model
+    widths = [max(map(len, column)) for column in zip(HEAD, *rows, strict=True)]
+    for row in (HEAD, *rows):
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+    print("\n".join(wrong) or "no least time is above a measured one")
+    raise SystemExit(bool(wrong))
+
+
+if __name__ == "__main__":
+    main()
