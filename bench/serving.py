@@ -1,7 +1,7 @@
 """Does a GPU serve as fast as the least time allows? Decode and prefill with a static cache in CUDA graphs, in plain torch.
 
 python bench/serving.py              # on a GPU: a Llama of 8B, a mixture of experts, a GPT-2, at batches 1, 8, 64
-python bench/serving.py --tiny       # small sizes, on a CPU: that it runs
+python bench/serving.py --tiny       # small sizes, on a CPU: that it runs; the default without a GPU
 python bench/serving.py --predict    # measures the device first, and shows predicted times of the kernels too
 """
 
@@ -255,7 +255,8 @@ def main():
     parser.add_argument("--prompt", type=int, default=1024)
     parser.add_argument("--batches", type=int, nargs="*", default=[1, 8, 64])
     given = parser.parse_args()
-    device = "cuda" if torch.cuda.is_available() and not given.tiny else "cpu"
+    given.tiny = given.tiny or not torch.cuda.is_available()
+    device = "cpu" if given.tiny else "cuda"
     dtype = torch.bfloat16 if device == "cuda" else torch.float32
     prompt = 16 if given.tiny else given.prompt
     sheet = datasheet_of(detect(torch.device("cuda"))) if device == "cuda" else named_ceilings("h100-sxm")
