@@ -5,6 +5,8 @@ from typing import assert_type
 import torch
 
 import flopsight
+from flopsight.results.plan import Plan
+from flopsight.results.run import Run
 
 model = torch.nn.Linear(8, 2)
 result = flopsight.profile(model, (torch.ones(4, 8),), warmup=3, repeats=10, train=True)
@@ -27,7 +29,7 @@ assert_type(result.coverage.share, float)
 assert_type(result.timing.forward.median if result.timing.forward else 0.0, float)
 
 loaded = flopsight.load(result.save("p.json"))
-assert_type(loaded, flopsight.Profile | flopsight.Job | flopsight.Generation)
+assert_type(loaded, flopsight.Profile | flopsight.Job | flopsight.Generation | Run | Plan)
 if isinstance(loaded, flopsight.Profile):
     assert_type(flopsight.compare(result, loaded).render("markdown"), str)
 
