@@ -1,20 +1,20 @@
-"""Small cases whose figures can be worked out by hand, counted on this machine."""
+"""Small cases whose figures can be worked out by hand, counted on this machine: one for each kind of figure."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-from ..engine.measure import count, recording
+from ..engine.measure import count
+from ..results.profile import Profile
 from .checkup import Checked
 
 GROUP = "closed forms"
-Figures = tuple[int, ...]
-Case = Callable[[torch.device], tuple[Figures, Figures]]
 
 
 class Attention(nn.Module):
@@ -33,127 +33,79 @@ class Checkpointed(nn.Module):
         self.inner = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 8))
 
     def forward(self, x: torch.Tensor) -> Any:
-        """Keep the input alone."""
-        return checkpoint(self.inner, x, use_reentrant=True)
+        """Keep the input alone, which a reentrant checkpoint asks gradients of."""
+        return checkpoint(self.inner, x.requires_grad_(), use_reentrant=True)
 
 
-def matmul(device: torch.device) -> tuple[Figures, Figures]:
-    """Multiply 4x8 by 8x16."""
-    with recording() as seen:
-        torch.ones(4, 8, device=device) @ torch.ones(8, 16, device=device)
-    return (seen.profile.macs, seen.profile.flops), (4 * 8 * 16, 2 * 4 * 8 * 16)
+class Case(NamedTuple):
+    """A model with the shape of its input, what is read of its profile, in which units, and what that has to be."""
+
+    model: Callable[[], nn.Module]
+    shape: tuple[int, ...]
+    read: Callable[[Profile], tuple[int, ...]]
+    units: str
+    wanted: tuple[int, ...]
+    touches: str
+    """The figures of a profile that it stands for."""
+    train: bool = False
+    optimizer: Callable[[Any], torch.optim.Optimizer] | None = None
+    on: str = "real"
+
+    def counted(self, device: torch.device) -> tuple[int, ...]:
+        """The figures as they are counted here."""
+        model = self.model().to(device)
+        optimizer = self.optimizer(model.parameters()) if self.optimizer else None
+        x = torch.ones(self.shape, device=device)
+        return self.read(count(model, (x,), train=self.train, optimizer=optimizer, on=self.on))
 
 
-def batched(device: torch.device) -> tuple[Figures, Figures]:
-    """Multiply five pairs at once."""
-    with recording() as seen:
-        torch.einsum("bij,bjk->bik", torch.ones(5, 4, 8, device=device), torch.ones(5, 8, 3, device=device))
-    return (seen.profile.macs,), (5 * 4 * 8 * 3,)
+def _two_layers() -> nn.Module:
+    return nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 8))
 
 
-def linear(device: torch.device) -> tuple[Figures, Figures]:
-    """Multiply by a layer's weight and add its bias."""
-    made = count(nn.Linear(8, 16).to(device), (torch.ones(4, 8, device=device),))
-    return (made.macs, made.flops, made.params), (4 * 8 * 16, 2 * 4 * 8 * 16 + 4 * 16, 8 * 16 + 16)
-
-
-def convolution(device: torch.device) -> tuple[Figures, Figures]:
-    """Slide a 3x3 window over 2x3x16x16."""
-    made = count(nn.Conv2d(3, 8, 3, padding=1, bias=False).to(device), (torch.ones(2, 3, 16, 16, device=device),))
-    return (made.macs,), (2 * 8 * 16 * 16 * 3 * 3 * 3,)
-
-
-def grouped_convolution(device: torch.device) -> tuple[Figures, Figures]:
-    """Slide a window over every channel by itself."""
-    model = nn.Conv2d(8, 8, 3, padding=1, groups=8, bias=False).to(device)
-    made = count(model, (torch.ones(1, 8, 6, 6, device=device),), train=True)
-    return (made.macs, made.backward.macs), (8 * 36 * 9, 8 * 36 * 9)
-
-
-def attention(device: torch.device) -> tuple[Figures, Figures]:
-    """Scores and values of 2x4 heads, 16 tokens, 8 features."""
-    made = count(Attention(), (torch.ones(2, 4, 16, 8, device=device),))
-    return (made.macs,), (2 * 4 * 16 * 16 * 8 * 2,)
-
-
-def recurrent(device: torch.device) -> tuple[Figures, Figures]:
-    """Four gates of 16 units from 8 inputs, 5 steps of 3 samples."""
-    made = count(nn.LSTM(8, 16).to(device), (torch.ones(5, 3, 8, device=device),))
-    return (made.macs,), (4 * 16 * (8 + 16) * 5 * 3,)
-
-
-def normalisation(device: torch.device) -> tuple[Figures, Figures]:
-    """Five FLOPs an element, no multiply-accumulates."""
-    made = count(nn.LayerNorm(8).to(device), (torch.ones(4, 8, device=device),))
-    return (made.macs, made.flops), (0, 5 * 4 * 8)
-
-
-def backward(device: torch.device) -> tuple[Figures, Figures]:
-    """Two layers: a gradient for each weight, and one for what lies between."""
-    model = nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 8)).to(device)
-    made = count(model, (torch.ones(4, 8, device=device),), train=True)
-    return (made["0"].backward.macs, made["1"].backward.macs), (256, 2 * 256)
-
-
-def recomputed(device: torch.device) -> tuple[Figures, Figures]:
-    """Run both layers of a checkpoint again."""
-    x = torch.ones(4, 8, device=device, requires_grad=True)
-    made = count(Checkpointed().to(device), (x,), train=True)
-    return (made.recompute.macs, made.backward.macs), (2 * 256, 4 * 256)
-
-
-def optimizer(device: torch.device) -> tuple[Figures, Figures]:
-    """One FLOP for each of 72 parameters."""
-    model = nn.Linear(8, 8).to(device)
-    sgd = torch.optim.SGD(model.parameters(), lr=0.1)
-    made = count(model, (torch.ones(4, 8, device=device),), train=True, optimizer=sgd)
-    return (made.optimizer.flops,), (72,)
-
-
-def saved(device: torch.device) -> tuple[Figures, Figures]:
-    """What the first layer hands to the second, 4x8 numbers of 4 bytes."""
-    model = nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 8)).to(device)
-    made = count(model, (torch.ones(4, 8, device=device),), train=True)
-    return (made.activation_bytes,), (4 * 8 * 4,)
-
-
-def meta(device: torch.device) -> tuple[Figures, Figures]:
-    """A convolution and its backward without running a kernel."""
-    model = nn.Conv2d(3, 8, 3, padding=1, bias=False).to(device)
-    made = count(model, (torch.ones(2, 3, 16, 16, device=device),), train=True, on="meta")
-    each = 2 * 8 * 16 * 16 * 3 * 3 * 3
-    return (made.macs, made.backward.macs), (each, each)
-
-
-CASES: dict[str, tuple[Case, str, str]] = {
-    "matmul": (matmul, "MACs, FLOPs", "every count"),
-    "batched matmul": (batched, "MACs", "every count"),
-    "linear layer": (linear, "MACs, FLOPs, parameters", "every count"),
-    "convolution": (convolution, "MACs", "convolutions"),
-    "grouped convolution": (grouped_convolution, "MACs, MACs backward", "convolutions"),
-    "attention": (attention, "MACs", "attention on this device"),
-    "LSTM": (recurrent, "MACs", "recurrent layers"),
-    "normalisation": (normalisation, "MACs, FLOPs", "FLOPs of normalisations"),
-    "backward": (backward, "MACs of the first layer, of the second", "backward, by module"),
-    "recompute": (recomputed, "MACs again, MACs backward", "recompute under checkpointing"),
-    "optimizer": (optimizer, "FLOPs", "the optimizer's FLOPs"),
-    "saved for backward": (saved, "bytes", "activation bytes"),
-    "meta": (meta, "MACs, MACs backward", "counts on meta, and counts in a training loop"),
-}
-"""Each case, what its figures are, and which figures of a profile it stands for."""
+CASES = {
+    "linear layer": Case(
+        partial(nn.Linear, 8, 16), (4, 8), lambda p: (p.macs, p.flops, p.params), "MACs, FLOPs, parameters",
+        (4 * 8 * 16, 2 * 4 * 8 * 16 + 4 * 16, 8 * 16 + 16), "every count",
+    ),
+    "convolution": Case(  # every channel by itself
+        partial(nn.Conv2d, 8, 8, 3, padding=1, groups=8, bias=False), (1, 8, 6, 6), lambda p: (p.macs, p.backward.macs),
+        "MACs, MACs backward", (8 * 36 * 9, 8 * 36 * 9), "convolutions", True,
+    ),
+    "attention": Case(Attention, (2, 4, 16, 8), lambda p: (p.macs,), "MACs", (2 * 4 * 16 * 16 * 8 * 2,), "attention on this device"),
+    "LSTM": Case(partial(nn.LSTM, 8, 16), (5, 3, 8), lambda p: (p.macs,), "MACs", (4 * 16 * (8 + 16) * 5 * 3,), "recurrent layers"),
+    "normalisation": Case(
+        partial(nn.LayerNorm, 8), (4, 8), lambda p: (p.macs, p.flops), "MACs, FLOPs", (0, 5 * 4 * 8), "FLOPs of normalisations",
+    ),
+    "backward": Case(  # a gradient for each weight, one for what lies between, and the 4x8 numbers of 4 bytes that are kept
+        _two_layers, (4, 8), lambda p: (p["0"].backward.macs, p["1"].backward.macs, p.activation_bytes),
+        "MACs of the first layer, of the second, bytes kept", (256, 2 * 256, 4 * 8 * 4),
+        "backward, by module, and activation bytes", True,
+    ),
+    "recompute": Case(
+        Checkpointed, (4, 8), lambda p: (p.recompute.macs, p.backward.macs), "MACs again, MACs backward", (2 * 256, 4 * 256),
+        "recompute under checkpointing", True,
+    ),
+    "optimizer": Case(  # one FLOP for each of 72 parameters
+        partial(nn.Linear, 8, 8), (4, 8), lambda p: (p.optimizer.flops,), "FLOPs", (72,), "the optimizer's FLOPs", True,
+        partial(torch.optim.SGD, lr=0.1),
+    ),
+    "meta": Case(
+        partial(nn.Conv2d, 3, 8, 3, padding=1, bias=False), (2, 3, 16, 16), lambda p: (p.macs, p.backward.macs),
+        "MACs, MACs backward", (2 * 8 * 16 * 16 * 27, 2 * 8 * 16 * 16 * 27), "counts on meta, and counts in a training loop",
+        True, on="meta",
+    ),
+}  # fmt: skip
 
 
 def closed_forms(device: torch.device) -> Iterator[Checked]:
     """Count every case and compare it with the arithmetic."""
-    for name, (case, units, touches) in CASES.items():
+    for name, case in CASES.items():
         try:
-            got, wanted = case(device)
+            got = case.counted(device)
         except Exception as problem:
-            yield Checked(GROUP, name, False, f"{type(problem).__name__}: {problem}", touches)
+            yield Checked(GROUP, name, False, f"{type(problem).__name__}: {problem}", case.touches)
             continue
-        yield Checked(GROUP, name, got == wanted, _told(got, wanted, units.split(", ")), touches)
-
-
-def _told(got: Figures, wanted: Figures, units: list[str]) -> str:
-    counted = ", ".join(f"{value:,} {unit}" for value, unit in zip(got, units, strict=True))
-    return counted if got == wanted else f"{counted} instead of {', '.join(f'{value:,}' for value in wanted)}"
+        found = ", ".join(f"{value:,} {unit}" for value, unit in zip(got, case.units.split(", "), strict=True))
+        instead = "" if got == case.wanted else f" instead of {', '.join(f'{value:,}' for value in case.wanted)}"
+        yield Checked(GROUP, name, got == case.wanted, found + instead, case.touches)

@@ -35,8 +35,10 @@ class BertEmbeddings(nn.Module):
         self.LayerNorm = nn.LayerNorm(config.hidden, eps=config.eps)
         self.dropout = nn.Dropout(config.dropout)
 
-    def forward(self, input_ids: Tensor, token_type_ids: Tensor) -> Tensor:
-        """One vector a token."""
+    def forward(self, input_ids: Tensor, token_type_ids: Tensor | None = None) -> Tensor:
+        """One vector a token; without types every token is of the first."""
+        if token_type_ids is None:
+            token_type_ids = torch.zeros_like(input_ids)
         places = torch.arange(input_ids.shape[1], device=input_ids.device)
         words = self.word_embeddings(input_ids) + self.token_type_embeddings(token_type_ids)
         embedded: Tensor = self.dropout(self.LayerNorm(words + self.position_embeddings(places)))
@@ -56,19 +58,23 @@ class BertSelfAttention(nn.Module):
 
     def forward(self, hidden: Tensor, mask: Tensor) -> Tensor:
         """The values, weighted by how well keys answer queries."""
-        query, key, value = (_split(project(hidden), self.heads) for project in (self.query, self.key, self.value))
+        projected = (project(hidden) for project in (self.query, self.key, self.value))
+        query, key, value = (x.unflatten(-1, (self.heads, -1)).transpose(1, 2) for x in projected)
         scores = query @ key.transpose(-1, -2) / sqrt(query.shape[-1]) + mask
-        weights = self.dropout(scores.softmax(dim=-1))
-        answer: Tensor = (weights @ value).transpose(1, 2).flatten(2)
+        answer: Tensor = (self.dropout(self.weigh(scores)) @ value).transpose(1, 2).flatten(2)
         return answer
 
+    def weigh(self, scores: Tensor) -> Tensor:
+        """Weights that add up to 1."""
+        return scores.softmax(dim=-1)
 
-class BertSelfOutput(nn.Module):
-    """Mixes the heads and adds what came in."""
 
-    def __init__(self, config: BertConfig) -> None:
+class AddAndNorm(nn.Module):
+    """A linear layer whose output is added to what came in: how every sublayer ends."""
+
+    def __init__(self, features_in: int, config: BertConfig) -> None:
         super().__init__()
-        self.dense = nn.Linear(config.hidden, config.hidden)
+        self.dense = nn.Linear(features_in, config.hidden)
         self.LayerNorm = nn.LayerNorm(config.hidden, eps=config.eps)
         self.dropout = nn.Dropout(config.dropout)
 
@@ -78,13 +84,21 @@ class BertSelfOutput(nn.Module):
         return out
 
 
+class BertSelfOutput(AddAndNorm):
+    """Mixes the heads."""
+
+
+class BertOutput(AddAndNorm):
+    """The narrow half of the feed-forward network."""
+
+
 class BertAttention(nn.Module):
     """Self-attention and its output."""
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
         self.self = BertSelfAttention(config)
-        self.output = BertSelfOutput(config)
+        self.output = BertSelfOutput(config.hidden, config)
 
     def forward(self, hidden: Tensor, mask: Tensor) -> Tensor:
         """Tokens that know their neighbours."""
@@ -104,21 +118,6 @@ class BertIntermediate(nn.Module):
         return F.gelu(self.dense(hidden))
 
 
-class BertOutput(nn.Module):
-    """The narrow half of the feed-forward network, added to what came in."""
-
-    def __init__(self, config: BertConfig) -> None:
-        super().__init__()
-        self.dense = nn.Linear(config.intermediate, config.hidden)
-        self.LayerNorm = nn.LayerNorm(config.hidden, eps=config.eps)
-        self.dropout = nn.Dropout(config.dropout)
-
-    def forward(self, wide: Tensor, hidden: Tensor) -> Tensor:
-        """The sum, normalised."""
-        out: Tensor = self.LayerNorm(self.dropout(self.dense(wide)) + hidden)
-        return out
-
-
 class BertLayer(nn.Module):
     """Attention, then the feed-forward network."""
 
@@ -126,7 +125,7 @@ class BertLayer(nn.Module):
         super().__init__()
         self.attention = BertAttention(config)
         self.intermediate = BertIntermediate(config)
-        self.output = BertOutput(config)
+        self.output = BertOutput(config.intermediate, config)
 
     def forward(self, hidden: Tensor, mask: Tensor) -> Tensor:
         """The tokens, one layer further."""
@@ -172,7 +171,7 @@ class BertModel(nn.Module):
         self.encoder = BertEncoder(config)
         self.pooler = BertPooler(config)
 
-    def forward(self, input_ids: Tensor, mask: Tensor, token_type_ids: Tensor) -> Tensor:
+    def forward(self, input_ids: Tensor, mask: Tensor, token_type_ids: Tensor | None) -> Tensor:
         """One vector a sequence."""
         hidden = self.encoder(self.embeddings(input_ids, token_type_ids), mask)
         pooled: Tensor = self.pooler(hidden)
@@ -203,34 +202,29 @@ class BertForSequenceClassification(nn.Module):
         token_type_ids: Tensor | None = None,
         labels: Tensor | None = None,
     ) -> Tensor | Classification:
-        """Class scores, with the loss where labels are given."""
-        if token_type_ids is None:
-            token_type_ids = torch.zeros_like(input_ids)
-        if attention_mask is None:
-            attention_mask = torch.ones_like(input_ids)
-        mask = additive_mask(attention_mask, self.classifier.weight.dtype)
+        """Class scores, with the loss if labels are given."""
+        mask = additive_mask(input_ids, attention_mask, self.classifier.weight.dtype)
         logits: Tensor = self.classifier(self.dropout(self.bert(input_ids, mask, token_type_ids)))
         return logits if labels is None else Classification(F.cross_entropy(logits, labels), logits)
 
 
-def additive_mask(attention_mask: Tensor, dtype: torch.dtype) -> Tensor:
-    """Zero where a token may be looked at and a large negative number where not, for batch x heads x query x key."""
-    hidden = attention_mask[:, None, None, :] == 0
+def additive_mask(input_ids: Tensor, attention_mask: Tensor | None, dtype: torch.dtype) -> Tensor:
+    """Zero for a token that may be looked at, else a large negative number, for batch x heads x query x key."""
+    seen = torch.ones_like(input_ids) if attention_mask is None else attention_mask
+    hidden = seen[:, None, None, :] == 0
     return torch.zeros(hidden.shape, dtype=dtype, device=hidden.device).masked_fill(hidden, torch.finfo(dtype).min)
 
 
-def _split(projected: Tensor, heads: int) -> Tensor:
-    """Batch x tokens x hidden to batch x heads x tokens x head."""
-    batch, tokens, hidden = projected.shape
-    return projected.view(batch, tokens, heads, hidden // heads).transpose(1, 2)
-
-
-def inputs(batch: int, tokens: int = 128) -> dict[str, Tensor]:
-    """Full sequences with their labels."""
-    input_ids = torch.randint(BertConfig().vocabulary, (batch, tokens))
+def full_sequences(batch: int, tokens: int, vocabulary: int) -> dict[str, Tensor]:
+    """Sequences without padding."""
+    input_ids = torch.randint(vocabulary, (batch, tokens))
     return {
         "input_ids": input_ids,
         "attention_mask": torch.ones_like(input_ids),
         "token_type_ids": torch.zeros_like(input_ids),
-        "labels": torch.ones(batch, dtype=torch.int64),
     }
+
+
+def inputs(batch: int, tokens: int = 128) -> dict[str, Tensor]:
+    """Full sequences with their labels."""
+    return {**full_sequences(batch, tokens, BertConfig().vocabulary), "labels": torch.ones(batch, dtype=torch.int64)}

@@ -1,14 +1,14 @@
 """BERT-large for pretraining with the norms before the sublayers, and the module names of DeepSpeed's example."""
 
 from collections.abc import Callable
-from math import sqrt
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
-from .bert import BertConfig, BertEmbeddings, additive_mask
+from . import bert
+from .bert import BertConfig, BertEmbeddings
 
 LARGE = BertConfig(vocabulary=30528, hidden=1024, layers=24, heads=16, intermediate=4096)
 """The vocabulary is padded to a multiple of 64."""
@@ -30,25 +30,17 @@ class LinearActivation(nn.Linear):
         return self.activation(super().forward(input))
 
 
-class BertSelfAttention(nn.Module):
-    """Every token asks every other; dropout and softmax are modules of their own."""
+class BertSelfAttention(bert.BertSelfAttention):
+    """Every token asks every other; the softmax is a module of its own."""
 
     def __init__(self, config: BertConfig) -> None:
-        super().__init__()
-        self.heads = config.heads
-        self.query = nn.Linear(config.hidden, config.hidden)
-        self.key = nn.Linear(config.hidden, config.hidden)
-        self.value = nn.Linear(config.hidden, config.hidden)
-        self.dropout = nn.Dropout(config.dropout)
+        super().__init__(config)
         self.softmax = nn.Softmax(dim=-1)
 
-    def forward(self, hidden: Tensor, mask: Tensor) -> Tensor:
-        """The values, weighted by how well keys answer queries."""
-        projected = (project(hidden) for project in (self.query, self.key, self.value))
-        query, key, value = (x.unflatten(-1, (self.heads, -1)).transpose(1, 2) for x in projected)
-        scores = query @ key.transpose(-1, -2) / sqrt(query.shape[-1]) + mask
-        answer: Tensor = (self.dropout(self.softmax(scores)) @ value).transpose(1, 2).flatten(2)
-        return answer
+    def weigh(self, scores: Tensor) -> Tensor:
+        """Weights that add up to 1."""
+        weights: Tensor = self.softmax(scores)
+        return weights
 
 
 class Projection(nn.Module):
@@ -156,7 +148,7 @@ class BertModel(nn.Module):
         self.encoder = BertEncoder(config)
         self.pooler = BertPooler(config)
 
-    def forward(self, input_ids: Tensor, mask: Tensor, token_type_ids: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(self, input_ids: Tensor, mask: Tensor, token_type_ids: Tensor | None) -> tuple[Tensor, Tensor]:
         """One vector a token, and one a sequence."""
         hidden = self.encoder(self.embeddings(input_ids, token_type_ids), mask)
         return hidden, self.pooler(hidden)
@@ -231,21 +223,12 @@ class BertForPreTrainingPreLN(nn.Module):
         masked: Tensor | None = None,
     ) -> Pretraining:
         """Scores of both tasks; `masked` holds the places of the masked tokens in the flattened batch."""
-        if token_type_ids is None:
-            token_type_ids = torch.zeros_like(input_ids)
-        if attention_mask is None:
-            attention_mask = torch.ones_like(input_ids)
-        mask = additive_mask(attention_mask, self.cls.seq_relationship.weight.dtype)
+        mask = bert.additive_mask(input_ids, attention_mask, self.cls.seq_relationship.weight.dtype)
         hidden, pooled = self.bert(input_ids, mask, token_type_ids)
         return Pretraining(*self.cls(hidden, pooled, masked))
 
 
 def inputs(batch: int, tokens: int = 128) -> dict[str, Tensor]:
     """Full sequences, of which some 11 % are masked: 1159 of 80 x 128, as in the published profile."""
-    input_ids = torch.randint(LARGE.vocabulary, (batch, tokens))
-    return {
-        "input_ids": input_ids,
-        "attention_mask": torch.ones_like(input_ids),
-        "token_type_ids": torch.zeros_like(input_ids),
-        "masked": torch.arange(round(1159 / 80 / 128 * batch * tokens)),
-    }
+    masked = torch.arange(round(1159 / 80 / 128 * batch * tokens))
+    return {**bert.full_sequences(batch, tokens, LARGE.vocabulary), "masked": masked}
