@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, NoReturn
@@ -10,6 +11,7 @@ import typer
 
 from ..config import Settings, parse_steps
 from ..errors import InputError
+from ..files.whole_files import check_writable
 from ..script.output import Report
 from ..script.run_script import profile_script
 from ..script.search import UNITS, Search
@@ -46,12 +48,17 @@ def run(
     format: Annotated[
         str | None, typer.Option("-f", "--format", help=options.FORMAT_HELP, autocompletion=complete_format)
     ] = None,
+    monitor: Annotated[bool, typer.Option("--monitor", help="Watch every step instead: MFU, tokens/s, memory, slow steps.")] = False,
+    every: Annotated[int, typer.Option("--every", min=1, help="With --monitor: steps in a line of the file.")] = 10,
 ) -> NoReturn:  # fmt: skip
     """Run a script and profile one of its steps. The script's output and exit code are its own; ours goes to stderr."""
     if step is not None and steps is not None:
         raise InputError("Give --step or --steps, not both.")
     if per not in (None, *UNITS):
         raise InputError(f"--per is {per!r}; it can be {' or '.join(UNITS)}.")
+    if monitor:
+        given = {"--step": step, "--steps": steps, "--per": per, "--config": config, "-f": format}
+        raise SystemExit(_monitor(Program(words[0], tuple(words[1:]), is_module=module), model, output, every, given))
     settings = _settings(config)
     first, last = settings.window
     if step is not None:
@@ -72,6 +79,21 @@ def run(
     )
     # As `python` ends: what the script left in stdout, or that it closed stdout, is not ours to judge.
     raise SystemExit(profile_script(program, Search(first, last, model, per), report))
+
+
+def _monitor(program: Program, model: str | None, output: Path | None, every: int, given: Mapping[str, object]) -> int:
+    from ..script.monitored import monitor_script
+
+    for name, value in given.items():
+        if value is not None:
+            raise InputError(
+                f"{name} chooses a step to profile, and --monitor watches them all: leave one of them out."
+            )
+    path = Path.cwd() / (output or f"flopsight-{program.title}-run.json")
+    if path.suffix not in (".json", ".jsonl"):
+        raise InputError(f"-o {output} must end in .json; `flopsight show` makes a page of it.")
+    check_writable(path)
+    return monitor_script(program, Search(0, 0, model), path, every)
 
 
 def _settings(config: Path | None) -> Settings:

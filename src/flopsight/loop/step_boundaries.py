@@ -36,6 +36,11 @@ class OptimizerCycle:
         self._fleeting = False
         """True once a closing optimizer was deleted. Kept, because a window may hold the next one when that is replaced."""
 
+    @property
+    def settled(self) -> bool:
+        """True once the first cycle is over, so that ends do not move."""
+        return not self._first
+
     def stepped(self, optimizer: Any) -> Boundary:
         """Note that an optimizer has stepped."""
         if not self._first and not self._since and self._closes(optimizer):

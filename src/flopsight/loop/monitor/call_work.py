@@ -16,7 +16,7 @@ from ...capture.model.model_run import ModelRun, batch_size_of, tokens_of
 from ...capture.time.clock import pausing
 from ...capture.twin.meta_copy import NoTwinError
 from .backward_path import CallGraph, calls_reached
-from .counted_work import CallCount, CountedWork, count_call, may_train
+from .counted_work import CallCount, CountedWork, Work, count_call, may_train
 from .live_steps import LiveSteps, SlowProfile
 from .signatures import signature
 from .step import Step
@@ -52,8 +52,8 @@ class CallWork:
         self._sizes: dict[Hashable, tuple[int | None, int | None]] = {}
 
     def is_trained(self, module: nn.Module) -> bool:
-        """Whether the loop trains a module: it was given, or called with gradients."""
-        return module in self._trained
+        """Whether the loop trains a module: it was given, or called with gradients; before the first is, any may be."""
+        return module in self._trained or not self._trained
 
     def is_for(self, optimizer: torch.optim.Optimizer) -> bool:
         """Whether an optimizer updates parameters that are watched."""
@@ -130,6 +130,11 @@ class CallWork:
         elif step.pending and not step.backwards and step.works:
             self._count_steps("its gradients are not made by a backward() that we see")
             step.work = None
+
+    def found_later(self, key: Hashable) -> Work | None:
+        """The work of a step that was not known when it ended, if one like it was counted since."""
+        count = self.counted.known.get(key)
+        return None if count is None else count.forward + count.backward
 
     def close(self) -> None:
         """Stop at once."""

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable
 from time import time
 
 from ...results.run import Interval
+from .counted_work import NOTHING, Work
 from .step import Step
+
+MOST_UNKNOWN = 1000
 
 FLOPS, AT_PEAK, ALL_AT_PEAK, TOKENS, SAMPLES = "total_model_flops", "at_peak", "all_at_peak", "tokens", "samples"
 
@@ -13,8 +17,11 @@ FLOPS, AT_PEAK, ALL_AT_PEAK, TOKENS, SAMPLES = "total_model_flops", "at_peak", "
 class IntervalSum:
     """An interval in the making."""
 
-    def __init__(self, first: int) -> None:
+    def __init__(self, first: int, found_later: Callable[[Hashable], Work | None]) -> None:
         self.first = first
+        self._found_later = found_later
+        self._unknown: list[tuple[Hashable, bool]] = []
+        """Steps whose work was not known when they ended, and whether they are timed."""
         self.steps = self._timed = 0
         self._seconds = self._waited = 0.0
         self._sums: dict[str, float | int] = dict.fromkeys((FLOPS, AT_PEAK, ALL_AT_PEAK, TOKENS, SAMPLES), 0)
@@ -27,6 +34,9 @@ class IntervalSum:
         self.steps += 1
         self._skipped += step.skipped
         work = step.work if step.calls else None
+        if work is None and step.calls and len(self._unknown) < MOST_UNKNOWN:
+            self._unknown.append((step.key, seconds is not None))
+            work = NOTHING
         self._add(FLOPS, None if work is None else work.flops)
         if work is not None and work.estimated:
             self._estimated += 1
@@ -53,7 +63,13 @@ class IntervalSum:
             self._sums[name] += value
 
     def interval(self) -> Interval:
-        """The interval as a value."""
+        """The interval as a value; the work of a step may have become known since the step ended."""
+        for key, timed in self._unknown:
+            work = self._found_later(key)
+            self._add(FLOPS, None if work is None else work.flops)
+            if timed:
+                self._add(AT_PEAK, None if work is None else work.at_peak)
+                self._add(ALL_AT_PEAK, None if work is None else work.all_at_peak)
         sums = self._sums
         tokens, samples = (int(sums[name]) if self._timed and name in sums else None for name in (TOKENS, SAMPLES))
         return Interval(

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from time import sleep
 
 from ...results.run import Interval
+from .counted_work import Work
 from .interval_sum import IntervalSum
 from .step import Step
 from .step_clock import Moment, StepClock
@@ -18,7 +19,13 @@ PATIENCE = 2.0
 class Intervals:
     """Collects steps in the order of the loop; a step waits here until the device has come to its end."""
 
-    def __init__(self, clock: StepClock, every: int, on_step: Callable[[int, Step, float], None]) -> None:
+    def __init__(
+        self,
+        clock: StepClock,
+        every: int,
+        on_step: Callable[[int, Step, float], None],
+        found_later: Callable[[Hashable], Work | None],
+    ) -> None:
         """`on_step` is called with the number, the step and its seconds, when these are known."""
         self.steps = 0
         """Steps that were handed over to us."""
@@ -26,7 +33,8 @@ class Intervals:
         self._every = every
         self._on_step = on_step
         self._waiting: deque[Step] = deque()
-        self._sum = IntervalSum(0)
+        self._found_later = found_later
+        self._sum = IntervalSum(0, found_later)
 
     def add(self, step: Step) -> list[Interval]:
         """Take a step; gives the intervals that are complete by now."""
@@ -44,7 +52,7 @@ class Intervals:
         for step in self._waiting:
             self._sum.add(step, None, 0.0, on_host=False)
         self._waiting.clear()
-        rest, self._sum = self._sum, IntervalSum(self._sum.first + self._sum.steps)
+        rest, self._sum = self._sum, IntervalSum(self._sum.first + self._sum.steps, self._found_later)
         return [*done, rest.interval()] if rest.steps else done
 
     def _reached(self, step: Step) -> bool:
@@ -63,7 +71,7 @@ class Intervals:
             self._sum.add(step, None if step.slowed else seconds, validated, on_host=not self._clock.queues)
             if self._sum.steps == self._every:
                 done.append(self._sum.interval())
-                self._sum = IntervalSum(self._sum.first + self._sum.steps)
+                self._sum = IntervalSum(self._sum.first + self._sum.steps, self._found_later)
         return done
 
     def _spans(self, spans: list[tuple[Moment, Moment]]) -> float:

@@ -84,7 +84,7 @@ class LiveSteps:
 
     def end(self, step: Step) -> CallCount | None:
         """The work of a step that is over, counted now or before; an estimate if it is none of those."""
-        key: Hashable = ("step", tuple(step.keys), step.backwards)
+        key = step.key
         size = (step.tokens or step.samples or 0) if step.calls else 0
         if self._counter.running:
             profile = self._counter.finish()

@@ -51,8 +51,8 @@ class LoopWatch:
         """`models` are those to watch, with all their submodules; None watches every module that `admits` lets in."""
         self._models = models
         self._admits = admits
-        self._listener = listener
-        self._updates = Updates(listener.updated)
+        self.listener = listener
+        self._updates = Updates(self._updated)
         self._stack = ExitStack()
         self._calls = ExitStack()
         """What wraps module calls: a search first, then the classes that it found."""
@@ -133,12 +133,15 @@ class LoopWatch:
         self._inside = True
         output = None
         try:
-            call = self._listener.call_begins(module, args, kwargs, plain)
+            call = self.listener.call_begins(module, args, kwargs, plain)
             output = call(module, *args, **kwargs)
             return output
         finally:
             self._inside = False
-            self._listener.call_ends(output)
+            self.listener.call_ends(output)
+
+    def _updated(self, optimizer: torch.optim.Optimizer, unlike: str) -> None:
+        self.listener.updated(optimizer, unlike)
 
     def _around_backward(self, plain: Call, *, whole: bool) -> Call:
         def backward(*args: Any, **kwargs: Any) -> Any:
@@ -147,12 +150,12 @@ class LoopWatch:
             self._in_backward = True
             tensors = args[0] if args else kwargs.get("tensors", kwargs.get("outputs"))
             graph = args[3] if len(args) > 3 else kwargs.get("create_graph")
-            self._listener.backward_begins(tensors, not whole or bool(graph) or kwargs.get("inputs") is not None)
+            self.listener.backward_begins(tensors, not whole or bool(graph) or kwargs.get("inputs") is not None)
             try:
                 return plain(*args, **kwargs)
             finally:
                 self._in_backward = False
-                self._listener.backward_ends()
+                self.listener.backward_ends()
 
         return backward
 

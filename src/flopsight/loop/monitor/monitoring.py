@@ -20,13 +20,14 @@ from ...results.run import Run
 from ..window import check_optimizer
 from .call_work import CallWork
 from .deliveries import say
+from .endings import Ending
 from .intervals import Intervals
 from .live_steps import SlowProfile
-from .loop_watch import LoopWatch
+from .loop_watch import Admits, Listener, LoopWatch
 from .series import Series
 from .sinks import make_deliveries
 from .step import Step
-from .step_book import StepBook, sentence
+from .step_book import StepBook, Waiting, sentence
 from .step_clock import StepClock
 
 
@@ -65,10 +66,16 @@ class Monitor:
         every: int = 10,
         to: Any = (),
         on_slow: Any = None,
+        admits: Admits = lambda module: next(module.parameters(), None) is not None,
     ) -> None:
+        """Without models, those that the loop calls and `admits` lets in are watched."""
         check_optimizer(optimizer)
         whole_number("every", every, 1)
         self._models = models
+        self._given = bool(models)
+        self._admits = admits
+        self._entered = False
+        self._ending: Ending | None = None
         self._optimizer = getattr(optimizer, "optimizer", optimizer)  # Accelerate wraps the one that steps
         self._every = every
         self._deliveries = make_deliveries(to)
@@ -80,41 +87,67 @@ class Monitor:
         self._intervals: Intervals | None = None
 
     def __enter__(self) -> Monitor:
-        if self._book is not None:
+        if self._entered:
             raise StateError(
                 "This monitor has watched a loop already; make a new one: with flopsight.monitor(...): ..."
             )
-        device = ModelRun(self._models[0]).device
-        clock = StepClock(device)
-        work = CallWork(self._models, clock, device)
-        work.slow = None if self._on_slow is None else SlowProfile(self._on_slow)
-        self._intervals = Intervals(clock, self._every, self._series.timed)
-        self._series.begin(self._intervals, work, device, self._models)
-        self._book = StepBook(work, clock, self._optimizer, self._stepped, self._step_ended, self._fail)
-        self._watch = LoopWatch(self._models, self._book, lambda _module: True)
+        self._entered = True
+        listener: Listener = Waiting(self._begin)
+        if self._models:
+            listener = self._begin(self._models)
+        self._watch = LoopWatch(self._models or None, listener, self._admits)
         self._watch.start()
+        self._ending = Ending(self._flush, self._abandon)
+        self._ending.__enter__()
         return self
 
-    def __exit__(self, _kind: object, problem: BaseException | None, _trace: object) -> None:
+    def _begin(self, models: Sequence[nn.Module]) -> StepBook:
+        """The model is known, and with it the device."""
+        self._models = models
+        device = ModelRun(models[0]).device
+        clock = StepClock(device)
+        work = CallWork(models if self._given else (), clock, device)
+        work.slow = None if self._on_slow is None else SlowProfile(self._on_slow)
+        intervals = Intervals(clock, self._every, self._series.timed, work.found_later)
+        self._series.begin(intervals, work, device, models)
+        self._intervals = intervals
+        self._book = StepBook(work, clock, self._optimizer, self._stepped, self._step_ended, self._fail)
+        if self._watch is not None:
+            self._watch.listener = self._book
+        return self._book
+
+    def __exit__(self, _kind: object, _problem: BaseException | None, _trace: object) -> None:
         self._detach()
-        if self._book is None or self._intervals is None:
-            return
-        try:
-            self._book.finish()
-            self._series.finish()
-        except Exception as failure:
-            self._fail(failure)
-        for delivery in self._deliveries:
-            delivery.finish()
+        self._flush()
+
+    def _flush(self) -> None:
+        """Hand over what is left, once."""
+        if self._ending is not None:
+            self._ending.__exit__()
+            self._ending = None
+            try:
+                if self._book is not None:
+                    self._book.finish()
+                self._series.finish()
+            except Exception as failure:
+                self._fail(failure)
+            for delivery in self._deliveries:
+                delivery.finish()
+
+    def _abandon(self) -> None:
+        """Stop in a process that was forked: the loop is its parent's."""
+        self._ending = None
+        self._detach()
 
     def step(self) -> None:
         """Say that a step of the loop is over; without this, a step ends with the optimizer's."""
-        if self._watch is None or self._book is None:
+        if self._watch is None:
             if self._problem is None:
                 raise StateError("No loop is watched: call step() inside `with flopsight.monitor(...) as live:`.")
             return
         try:
-            self._book.step()
+            if self._book is not None:
+                self._book.step()
         except Exception as problem:
             self._fail(problem)
 

@@ -66,10 +66,21 @@ class Step:
         self.tokens = None if self.tokens is None or tokens is None else self.tokens + tokens
         self.samples = None if self.samples is None or samples is None else self.samples + samples
 
+    def carry(self, before: Step) -> None:
+        """Let backwards of this step go through calls of the one before."""
+        self.works, self.graphs, self.history = before.works[:], before.graphs[:], before.history
+
+    @property
+    def key(self) -> Hashable:
+        """What equal steps have in common."""
+        return ("step", tuple(self.keys), self.backwards)
+
     def extend(self, later: Step) -> None:
         """Let what came after be a part of this step."""
         self.ended = later.ended
         self.calls += later.calls
+        self.keys += later.keys
+        self.backwards += later.backwards
         self.forward += later.forward
         self.backward += later.backward
         self.add(later.work)

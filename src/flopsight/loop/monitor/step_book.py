@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -182,6 +182,8 @@ class StepBook:
         step.ended = now
         self._usually_passive, self._passive = self._passive, False
         self._step = Step(now, self.clock.now())
+        if not (self.by_hand or self._cycle.settled):  # the loop may go on with what it called before this optimizer
+            self._step.carry(step)
         self._on_end()
         return step
 
@@ -193,6 +195,34 @@ class StepBook:
     def finish(self) -> None:
         """Hand over what is left; a step that has not ended is not a step."""
         self._hand_over()
+
+
+class Waiting:
+    """Listens until a loop of unknown models calls one; from then on the book does."""
+
+    def __init__(self, begin: Callable[[Sequence[nn.Module]], StepBook]) -> None:
+        self._begin = begin
+        self._book: StepBook | None = None
+
+    def call_begins(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], call: Call) -> Call:
+        """The first call of a model: open the book."""
+        if self._book is None:
+            self._book = self._begin([module])
+        return self._book.call_begins(module, args, kwargs, call)
+
+    def call_ends(self, output: Any) -> None:
+        """The first call has returned."""
+        if self._book is not None:
+            self._book.call_ends(output)
+
+    def backward_begins(self, _tensors: Any, _partial: bool) -> None:
+        """A backward of something else."""
+
+    def backward_ends(self) -> None:
+        """Its end."""
+
+    def updated(self, _optimizer: torch.optim.Optimizer, _unlike: str) -> None:
+        """An update of something else."""
 
 
 def sentence(problem: Exception) -> str:

@@ -1,0 +1,100 @@
+"""`flopsight run --monitor`: every step of a script, with no change to it."""
+
+import signal
+import subprocess
+import sys
+
+import pytest
+from script.running import SCRIPTS, start
+
+import flopsight
+
+GAN = 8
+"""Steps of the script."""
+
+
+def test_a_script_is_monitored_as_it_is(tmp_path):
+    done = start(
+        ["-m", "flopsight", "run", "--monitor", "--every", "3", "-o", "run.json", SCRIPTS / "gan.py"], tmp_path
+    )
+
+    alone = start([SCRIPTS / "gan.py"], tmp_path)
+    run = flopsight.load(tmp_path / "run.json")
+    batch, noise, hidden, data = 5, 4, 16, 6
+    make, judge = (batch * noise * hidden, batch * hidden * data), (batch * data * hidden, batch * hidden)
+    generator = sum(make) + (sum(make) + make[1])
+    real = sum(judge) + sum(judge) + judge[1]  # also of the forged data, which are detached
+    through = real + judge[0]  # and on to the generator
+    assert done.code == 0
+    assert done.out == alone.out
+    assert (run.steps, len(run.intervals)) == (GAN, 3)
+    assert [interval.model_flops for interval in run.intervals] == [2 * (generator + 2 * real + through)] * 3
+    assert "draw it: flopsight show run.json -o run.html" in done.err
+
+
+def test_show_draws_the_file_as_text_and_as_a_page(tmp_path):
+    start(["-m", "flopsight", "run", "--monitor", "-o", "run.json", SCRIPTS / "gan.py"], tmp_path)
+
+    done = start(["-m", "flopsight", "show", "run.json", "-o", "run.html"], tmp_path)
+
+    assert done.code == 0
+    assert f"{GAN} steps" in done.out
+    assert "<svg" in done.files["run.html"]
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [(["--step", "3"], "--step chooses a step"), (["-o", "run.txt"], "must end in .json")],
+)
+def test_what_does_not_go_with_monitor_is_refused(words, complaint, tmp_path):
+    done = start(["-m", "flopsight", "run", "--monitor", *words, SCRIPTS / "gan.py"], tmp_path)
+
+    assert done.code == 2
+    assert complaint in done.err
+
+
+def test_a_script_that_does_not_train_says_so(tmp_path):
+    done = start(["-m", "flopsight", "run", "--monitor", SCRIPTS / "inference.py"], tmp_path)
+
+    assert done.code == 0
+    assert "without a step of any optimizer" in done.err
+
+
+ENDLESS = """
+import torch
+model = torch.nn.Linear(8, 2, bias=False)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+step = 0
+while True:
+    model(torch.randn(4, 8)).sum().backward()
+    optimizer.step()
+    step += 1
+    if step == 25:
+        print("now", flush=True)
+"""
+
+
+def test_what_was_measured_before_sigterm_is_saved_and_the_signal_ends_the_script(tmp_path):
+    (tmp_path / "endless.py").write_text(ENDLESS)
+    words = [
+        sys.executable,
+        "-m",
+        "flopsight",
+        "run",
+        "--monitor",
+        "--every",
+        "1000000",
+        "-o",
+        "run.json",
+        "endless.py",
+    ]
+    quiet = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+    running = subprocess.Popen(words, cwd=tmp_path, text=True, **quiet)
+    assert running.stdout.readline() == "now\n"
+    running.send_signal(signal.SIGTERM)
+
+    assert running.wait(60) == -signal.SIGTERM
+    running.stdout.close()
+    run = flopsight.load(tmp_path / "run.json")
+    assert run.steps >= 24
+    assert run.whole.model_flops == 2 * 2 * 4 * 8 * 2
