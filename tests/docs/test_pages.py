@@ -9,7 +9,10 @@ from interpreters import fork
 
 from flopsight.results.caveats import all_kinds
 
-MORE = {"docs/deepspeed.md": "deepspeed is in a lane of its own"}
+MORE = {
+    "docs/deepspeed.md": "deepspeed is in a lane of its own",
+    "docs/serving.md": "tests/lanes/targets runs it, with transformers",
+}
 """Pages whose Python needs a package that the plain tests do not have."""
 PYTHON = [page for page in pages.PAGES if pages.python(page) and page not in MORE]
 FEWEST = {"docs/conventions.md": 25, "docs/training.md": 15, "README.md": 5}

@@ -154,8 +154,16 @@ class Serving:
     @property
     def longest_context(self) -> int | None:
         """The most tokens of a sequence that fit at this batch, at most as many as the model has positions; 0 if none do."""
+        return self._longest(self._peak_at)
+
+    @property
+    def longest_context_in_pieces(self) -> int | None:
+        """The same if the prompt runs in pieces, so that its temporaries do not grow with it."""
+        return self._longest(self._decode_bytes)
+
+    def _longest(self, needed: Callable[[int, int], float]) -> int | None:
         made = self.made
-        prompts = self._most(lambda prompt: self._peak_at(made.batch, prompt))
+        prompts = self._most(lambda prompt: needed(made.batch, prompt))
         if not prompts:
             return prompts
         tokens = prompts + made.new_tokens

@@ -86,7 +86,10 @@ def _fits(serving: Serving) -> str:
     said = f"no: {units.size(peak)} at the peak, {_device(serving)} has {units.size(memory)}"
     if serving.lasting > memory:
         ways = -(-serving.lasting // memory)
-        return f"{said}; the weights alone take {units.size(serving.lasting)}: divide them over {ways} devices or more, or quantise them"
+        return (
+            f"{said}; the weights alone take {units.size(serving.lasting)}: divide them over {ways} devices or more, "
+            f"or quantise them"
+        )
     largest = serving.largest_batch or 0
     if largest >= 1:
         return f"{said}; a batch of {largest:,} fits, or prompts of fewer tokens"
@@ -162,7 +165,9 @@ def _context(serving: Serving) -> str:
     batch = f" at batch {made.batch:,}" if made.batch > 1 else ""
     if longest == made.positions:
         return f"all {longest:,} tokens that the model has positions for fit{batch}"
-    return f"at most {longest:,} tokens fit{batch}, prompt and new ones"
+    pieces = serving.longest_context_in_pieces or 0
+    more = f" ({pieces:,} if the prompt runs in pieces)" if pieces > longest else ""
+    return f"at most {longest:,} tokens fit{batch}, prompt and new ones{more}"
 
 
 def _joined(parts: Sequence[str], of: str) -> str:

@@ -1,10 +1,13 @@
 """What serving takes, against closed forms: weights read, cache, MACs at three places; Llama, Mixtral, DeepSeek, Gemma, T5, Mamba, GPT-2."""
 
+import re
+
 import pytest
 import torch
+from docs import pages
 
 import flopsight
-from flopsight import units
+from flopsight import cli, units
 from flopsight.errors import InputError
 from flopsight.targets.inputs import parse_inputs
 from flopsight.targets.loading import load_target
@@ -245,6 +248,18 @@ def test_a_real_model_has_the_rows_of_its_twin(name, cache):
     assert real.kv == twin.kv
     assert real.weight_bytes == pytest.approx(twin.weight_bytes, rel=1e-12)
     assert torch.is_grad_enabled()
+
+
+def test_the_page_about_serving_runs_and_prints_what_it_says(capsys):
+    held = pages.run("docs/serving.md")
+    blocks = re.findall(r"```console\n\$ flopsight (.*?)\n(.*?)```", pages.text("docs/serving.md"), re.DOTALL)
+
+    assert held >= 6
+    assert blocks
+    for command, said in blocks:
+        capsys.readouterr()
+        assert cli.main(command.split()) == 0
+        assert capsys.readouterr().out.strip() == said.strip()
 
 
 def rows(profile):
