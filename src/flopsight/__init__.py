@@ -4,7 +4,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # what type checkers see; tests hold it to the table
+    from .analysis.compare import Comparison as Comparison
     from .analysis.compare import compare as compare
+    from .analysis.findings.finding import Finding as Finding
     from .compat.aprofiler import AProfiler as AProfiler
     from .compat.deepspeed_profiler import FlopsProfiler as FlopsProfiler
     from .compat.deepspeed_profiler import get_model_profile as get_model_profile
@@ -30,6 +32,7 @@ if TYPE_CHECKING:  # what type checkers see; tests hold it to the table
     from .results.profile import Profile as Profile
     from .results.records import OpRecord as OpRecord
     from .results.records import TensorMeta as TensorMeta
+    from .results.sweep import Sweep as Sweep
 
 __version__ = "0.2.0"
 
@@ -44,13 +47,16 @@ _HOMES = {
     "gather": "distributed.gather",
     "compare": "analysis.compare",
     "formula": "formulas.registry",
+    "Comparison": "analysis.compare",
     "Cost": "results.costs",
+    "Finding": "analysis.findings.finding",
     "Generation": "results.generation",
     "Job": "results.job",
     "Node": "results.node",
     "Plan": "results.plan",
     "PlanOption": "results.plan",
     "Profile": "results.profile",
+    "Sweep": "results.sweep",
     "OpRecord": "results.records",
     "TensorMeta": "results.records",
     "FlopsightError": "errors",

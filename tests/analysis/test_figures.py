@@ -8,7 +8,6 @@ from profiles import lenet, module, rooted, stack
 from flopsight.analysis.compare import compare
 from flopsight.analysis.figures import _ALL, BOOK, UNITS, VIEWS, Figure, figure, own_seconds, shown
 from flopsight.analysis.report.page_data import report
-from flopsight.engine.sweeping import Point
 from flopsight.errors import InputError
 from flopsight.integrations.pytest_plugin import shares
 from flopsight.integrations.trackers import scalars
@@ -19,6 +18,7 @@ from flopsight.results.costs import Cost, Phases
 from flopsight.results.job import Job
 from flopsight.results.profile import Profile
 from flopsight.results.records import PHASES, Parameter
+from flopsight.results.sweep import Point
 from flopsight.results.timings import Stat, Timing
 from flopsight.results.world import World
 

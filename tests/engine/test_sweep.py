@@ -138,6 +138,15 @@ def test_progress_says_the_points_and_the_time_left(here):
     assert told[1][2] > 0
 
 
+def test_a_value_that_is_neither_a_number_nor_a_text_is_kept_as_its_text():
+    s = flopsight.sweep(
+        lambda kind: (nn.Sequential(nn.Linear(8, 8), kind()), torch.ones(2, 8)), {"kind": [nn.ReLU, nn.Tanh]}
+    )
+
+    assert [point.values["kind"] for point in s.points] == [str(nn.ReLU), str(nn.Tanh)] == list(s.axes["kind"])
+    assert all(point.profile.macs == 2 * 64 for point in s.points)
+
+
 # --- the command
 
 
@@ -166,7 +175,7 @@ def test_the_command_prints_the_points_and_writes_files(here, capsys):
         (["swept.py:Net", "batch=1", "batch=2"], "The axis batch is given twice."),
         (["swept.py:Net", "widht=1"], "swept.py:Net has no argument 'widht'. Did you mean 'width'?"),
         (["swept.py:Net", "width=1", "-i", "{side}x8"], "'{side}x8' names no axis of this sweep in its braces; there are width."),
-        (["swept.py:Net", "width=1", "-o", "x.xls"], "it can be .csv, .md, .txt, .svg"),
+        (["swept.py:Net", "width=1", "-o", "x.xls"], "it can be .json, .csv, .md, .tex, .txt, .html, .svg"),
         (["swept.py:Net", "dtype=bf16,fp32", "-o", "x.svg"], "A plot needs an axis of numbers; dtype has none. Write .csv, .md or .txt."),
         (["swept.py:Net", "dtype=bf61"], "There is no dtype 'bf61'"),
     ],

@@ -9,6 +9,7 @@ from profiles import lenet, module, oddities, rooted, stack
 from flopsight.analysis.compare import compare
 from flopsight.results.job import Job
 from flopsight.results.profile import Profile
+from flopsight.results.sweep import Point, Sweep
 
 EVIL = "</details><script>alert(1)</script>\x1b[2J"
 VALUES = {
@@ -18,6 +19,7 @@ VALUES = {
     "node": lambda: lenet().root,
     "comparison": lambda: compare(lenet(), stack()),
     "job": lambda: Job({0: lenet()}),
+    "sweep": lambda: Sweep({"batch": (1,)}, (Point({"batch": 1}, lenet()),)),
 }
 
 

@@ -29,9 +29,15 @@ assert_type(result.coverage.share, float)
 assert_type(result.timing.forward.median if result.timing.forward else 0.0, float)
 
 loaded = flopsight.load(result.save("p.json"))
-assert_type(loaded, flopsight.Profile | flopsight.Job | flopsight.Generation | Run | Plan)
+assert_type(loaded, flopsight.Profile | flopsight.Job | flopsight.Generation | flopsight.Sweep | Run | Plan)
 if isinstance(loaded, flopsight.Profile):
+    assert_type(flopsight.compare(result, loaded), flopsight.Comparison)
     assert_type(flopsight.compare(result, loaded).render("markdown"), str)
+assert_type(result.findings, tuple[flopsight.Finding, ...])
+
+swept = flopsight.sweep("zoo:lenet", {"batch": [1, 2]})
+assert_type(swept, flopsight.Sweep)
+assert_type(swept.points[0].profile, flopsight.Profile | None)
 
 with flopsight.recording(model) as seen:
     model(torch.ones(4, 8))

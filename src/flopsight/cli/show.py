@@ -9,8 +9,10 @@ from pathlib import Path
 from ..errors import InputError
 from ..files.store import load, load_profile
 from ..files.whole_files import check_writable
+from ..render.formats import find_printed
 from ..results.plan import Plan
 from ..results.run import Run
+from ..results.sweep import Sweep
 from . import options
 from .plan import present_plan
 from .views import prepare_view
@@ -31,12 +33,16 @@ def show(
     if len(profiles) > 1:
         _side_by_side(profiles, "table" if format == "tree" else format, output or ())
         return
+    find_printed(format)
     found = load(profiles[0])
     if isinstance(found, Plan):
         present_plan(found, output or (), top=top)
         return
     if isinstance(found, Run):
         _run(found, format, output or ())
+        return
+    if isinstance(found, Sweep):
+        _sweep(found, format, width, output or ())
         return
     view = prepare_view(format, depth=depth, top=top, full=full, width=width, sort=sort, on=on, outputs=output or ())
     view.present(found)
@@ -53,6 +59,21 @@ def _run(found: Run, format: str, outputs: Sequence[Path]) -> None:
     print(found)
     for path in outputs:
         found.to_html(path)
+        print(f"Saved {path}", file=sys.stderr)
+
+
+def _sweep(found: Sweep, format: str, width: int | None, outputs: Sequence[Path]) -> None:
+    """A sweep, as text in a format and as files."""
+    from ..render.sweep_page import check_file, text
+
+    for path in outputs:
+        check_file(path, found.axes)
+        check_writable(path)
+    drawn = text(found, format, width)
+    for path in outputs:
+        found.save(path)
+    print(drawn, end="" if drawn.endswith("\n") else "\n")
+    for path in outputs:
         print(f"Saved {path}", file=sys.stderr)
 
 

@@ -10,15 +10,13 @@ import typer
 
 from ..errors import InputError
 from ..progress import Progress, by_points
-from ..render.sweep_page import check_plot
+from ..render.sweep_page import SUFFIXES, check_file
 from ..targets.axes import EXAMPLE, changed_address, parse_axes, sized_inputs
 from ..targets.early_checks import check_device_name, check_inputs_of_class, check_target, find_target
 from . import options
 
 if TYPE_CHECKING:
-    from ..engine.sweeping import Sweep
-
-SUFFIXES = (".csv", ".md", ".txt", ".svg")
+    from ..results.sweep import Sweep
 
 
 def sweep(
@@ -33,17 +31,14 @@ def sweep(
     repeats: Annotated[int, typer.Option("--repeats", help="Timed runs of each point.", min=1)] = 5,
     output: Annotated[
         list[Path] | None,
-        typer.Option("-o", "--output", metavar="FILE", help="Write it too: .csv, .md, .txt, or .svg for a plot."),
+        typer.Option("-o", "--output", metavar="FILE", help=f"Write it too: {', '.join(SUFFIXES)}; .svg is a plot."),
     ] = None,
     progress: options.Progress = False,
 ) -> None:
     """Count or time a model at every combination of sizes, and show how its cost grows."""
     parsed = parse_axes(axes)
     for path in output or ():
-        if path.suffix not in SUFFIXES:
-            raise InputError(f"The suffix of -o {path} says no format of a sweep; it can be {', '.join(SUFFIXES)}.")
-        if path.suffix == ".svg":
-            check_plot(parsed)
+        check_file(path, parsed)
     if meta and device:
         raise InputError("--meta runs on no device; leave out --device or --meta.")
     if device:

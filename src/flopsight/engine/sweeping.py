@@ -1,28 +1,21 @@
-"""sweep(): one model at many sizes, each counted or timed; what it costs, and how that grows."""
+"""sweep(): one model at many sizes, each counted or timed."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
 
-from ..analysis.figures import shown
-from ..analysis.growth import Growth, module_growth
 from ..capture.model.tensors import tensors_in
 from ..errors import FlopsightError, InputError
-from ..files.whole_files import write_text
 from ..progress import Told
 from ..progress import points as showing_points
-from ..render import sweep_page as drawing
-from ..render.frame import data_frame
 from ..results.profile import Profile
+from ..results.sweep import AxisValue, Point, Sweep
 from ..targets.address import parse_address
 from ..targets.axes import BATCH, DTYPE, SEQ, changed_address, sized_inputs
 from ..targets.blueprint import Call, Sizes
@@ -31,85 +24,6 @@ from ..targets.inputs import described, parse_model_dtype
 from ..targets.loading import Target, build_target, call_with, make_blueprint
 from ..targets.users import TargetRaised, users_code
 from .measure import count, profile
-
-
-@dataclass(frozen=True)
-class Point:
-    """One combination of values; where it could not be run, `error` says why and there is no profile."""
-
-    values: Mapping[str, Any]
-    profile: Profile | None = None
-    error: str = ""
-
-    @property
-    def row(self) -> dict[str, Any]:
-        """The values and the figures of this point, as plain numbers."""
-        if self.profile is None:
-            return {**self.values, "error": self.error}
-        return {**self.values, **{figure.key: figure.telling(self.profile) for figure in shown("sweep")}}
-
-
-@dataclass(frozen=True, repr=False)
-class Sweep:
-    """Every point of a sweep, in the order of its axes."""
-
-    axes: Mapping[str, tuple[Any, ...]]
-    points: tuple[Point, ...]
-
-    @cached_property
-    def rows(self) -> list[dict[str, Any]]:
-        """One dictionary a point: its values, then its figures."""
-        return [point.row for point in self.points]
-
-    def growth(self, axis: str) -> dict[str, Growth]:
-        """How the FLOPs of each kind of module grow along an axis, the other axes at their last values."""
-        values, profiles = self._along(axis)
-        return module_growth(values, profiles) if len(set(values)) > 1 else {}
-
-    def _along(self, axis: str) -> tuple[list[float], list[Profile]]:
-        if axis not in self.axes:
-            raise InputError(f"This sweep has no axis {axis!r}; it has {', '.join(self.axes)}.")
-        rest = {name: values[-1] for name, values in self.axes.items() if name != axis}
-        found = [
-            (point.values[axis], point.profile)
-            for point in self.points
-            if point.profile is not None and all(point.values[name] == value for name, value in rest.items())
-        ]
-        numbers = [(value, p) for value, p in found if isinstance(value, int | float) and not isinstance(value, bool)]
-        return [float(value) for value, _ in numbers], [p for _, p in numbers]
-
-    def to_frame(self) -> Any:
-        """The points as a pandas DataFrame."""
-        return data_frame(self.rows)
-
-    def save(self, path: str | Path) -> Path:
-        """Write the points: `.csv`, `.md`, `.txt`, or `.svg` for a plot."""
-        path = Path(path)
-        writers: Mapping[str, Callable[[], str]] = {
-            ".csv": lambda: drawing.csv_table(self.rows, list(self.axes)),
-            ".md": lambda: drawing.markdown_table(self.rows, list(self.axes)),
-            ".txt": lambda: f"{self}\n",
-            ".svg": lambda: drawing.svg_plot(self.rows, list(self.axes)),
-        }
-        if path.suffix not in writers:
-            raise InputError(f"The suffix of {path} says no format of a sweep; it can be {', '.join(writers)}.")
-        if path.suffix == ".svg":
-            drawing.check_plot(self.axes)
-        return write_text(path, writers[path.suffix]())
-
-    def __repr__(self) -> str:
-        """One line."""
-        sizes = ", ".join(f"{axis} {len(values)}" for axis, values in self.axes.items())
-        return f"<Sweep of {len(self.points)} points: {sizes}>"
-
-    def __str__(self) -> str:
-        """The table of points, then the growth along every axis that has numbers."""
-        parts = [drawing.text_table(self.rows, list(self.axes))]
-        for axis in self.axes:
-            growths = self.growth(axis)
-            if growths:
-                parts.append(drawing.growth_table(axis, self._along(axis)[0], growths))
-        return "\n\n".join(parts)
 
 
 def sweep(
@@ -154,13 +68,22 @@ def sweep(
                 passed = time.monotonic() - begun
                 told(done, len(combinations), passed / done * (len(combinations) - done) if done else None)
             try:
-                points.append(Point(values, _measured(source(values), train=train, meta=meta, **timing)))
+                points.append(Point(_plain(values), _measured(source(values), train=train, meta=meta, **timing)))
             except (FlopsightError, TargetRaised, RuntimeError) as found:
                 problem = problem or found
-                points.append(Point(values, error=" ".join(str(found).split())))
+                points.append(Point(_plain(values), error=" ".join(str(found).split())))
     if problem is not None and not any(point.profile for point in points):
         raise problem
-    return Sweep(checked, tuple(points))
+    return Sweep({name: tuple(map(_as_text, values)) for name, values in checked.items()}, tuple(points))
+
+
+def _plain(values: Mapping[str, Any]) -> dict[str, AxisValue]:
+    return {name: _as_text(value) for name, value in values.items()}
+
+
+def _as_text(value: Any) -> AxisValue:
+    """A value of an axis as a sweep keeps it: numbers and texts as they are, anything else as its text."""
+    return value if isinstance(value, str | int | float | bool | None) else str(value)
 
 
 def _measured(target: Target, *, train: bool, meta: bool, **timing: Any) -> Profile:

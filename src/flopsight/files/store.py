@@ -1,4 +1,4 @@
-"""A profile, a job of several ranks or a generation, as a JSON file with a schema number; needs no torch.
+"""A profile, a job of several ranks, a generation or a sweep, as a JSON file with a schema number; needs no torch.
 
 `tree_codec` says how the module tree is written, `codec` how every other value is.
 """
@@ -26,10 +26,12 @@ from ..results.profile import Profile
 from ..results.rank_summary import fingerprint, summary_of
 from ..results.records import PHASES, Span
 from ..results.run import Run
+from ..results.sweep import Sweep
 from ..results.timings import Stat
 from ..results.world import World
 from .codec import (
     Codec,
+    Convert,
     DamagedError,
     listed,
     member,
@@ -41,25 +43,27 @@ from .codec import (
     whole_number,
 )
 from .collector import collector_paused
+from .sweep_codec import sweep_codec
 from .tree_codec import TreeCodec
 from .whole_files import read_text, write_text
 
 SCHEMA = 2
 """Of the files that `save` writes. Schema 1 has nodes inside nodes; newer versions may add fields without a new number."""
-KIND, JOB, GENERATION, PLAN = "flopsight profile", "flopsight job", "flopsight generation", "flopsight plan"
+KIND = "flopsight profile"
+Saved = Profile | Job | Generation | Plan | Sweep
 COMPACT = (",", ":")
 ANY_SIGN = -(10**30)
 MOST_RANKS = 10**6
 """A job is asked for its missing ranks one by one, so a size that no job has is refused."""
 
 
-def save(profile: Profile | Job | Generation | Plan, path: str | Path) -> Path:
+def save(profile: Saved, path: str | Path) -> Path:
     """Write a profile or a job; the directory is made where it is missing."""
     return write_text(path, dumps(profile))
 
 
-def load(path: str | Path) -> Profile | Job | Generation | Run | Plan:
-    """Read what `save` wrote: a Profile, a Job of several ranks, a Generation, a Plan or a monitored Run."""
+def load(path: str | Path) -> Saved | Run:
+    """Read what `save` wrote: a Profile, a Job of several ranks, a Generation, a Plan, a Sweep or a monitored Run."""
     try:
         contents = read_text(path)
     except FileNotFoundError:
@@ -80,26 +84,25 @@ def load_profile(path: str | Path) -> Profile:
 
 
 def load_static(path: str | Path) -> Profile | Job | Generation:
-    """Read anything but a monitored run and a plan."""
+    """Read anything but a monitored run, a plan and a sweep."""
     found = load(path)
     if isinstance(found, Plan):
         raise ProfileFileError(f"{path} is a plan, not a profile. Show it: flopsight show {path}")
     if isinstance(found, Run):
         raise ProfileFileError(f"{path} is a monitored run, not a profile. Show it: flopsight show {path}")
+    if isinstance(found, Sweep):
+        number = len(found.points)
+        raise ProfileFileError(f"{path} is a sweep of {number} points, not one profile. Show it: flopsight show {path}")
     return found
 
 
-def dumps(profile: Profile | Job | Generation | Plan) -> str:
+def dumps(profile: Saved) -> str:
     """A profile or a job as JSON text; a rank's profile has its summary in the first line."""
     page: dict[str, Any]
     with collector_paused():
-        if isinstance(profile, Job):
-            return json.dumps({"kind": JOB, "schema": SCHEMA, "job": _encode_job(profile)}, separators=COMPACT)
-        if isinstance(profile, Generation):
-            page = {"kind": GENERATION, "schema": SCHEMA, "generation": CODEC.encode(profile)}
-            return json.dumps(page, separators=COMPACT)
-        if isinstance(profile, Plan):
-            page = {"kind": PLAN, "schema": SCHEMA, "plan": CODEC.encode(profile)}
+        part, encode, _ = _CODINGS[type(profile)]
+        if not isinstance(profile, Profile):
+            page = {"kind": f"flopsight {part}", "schema": SCHEMA, part: encode(profile)}
             return json.dumps(page, separators=COMPACT)
         page = {"kind": KIND, "schema": SCHEMA}
         if profile.world.size > 1:
@@ -108,22 +111,16 @@ def dumps(profile: Profile | Job | Generation | Plan) -> str:
         return f'{head},\n"profile":{json.dumps(CODEC.encode(profile), separators=COMPACT)}}}'
 
 
-def loads(contents: str, source: str = "The text") -> Profile | Job | Generation | Plan:
+def loads(contents: str, source: str = "The text") -> Saved:
     """A profile or a job from JSON text."""
     with collector_paused():
         page = _parse(contents, source)
         _check_schema(page, source)
-        if page["kind"] == JOB:
-            with _one_sentence(source, "job"):
-                return _decode_job(page.get("job"))
-        if page["kind"] == GENERATION:
-            with _one_sentence(source, "generation"):
-                return _decode_generation(page.get("generation"))
-        if page["kind"] == PLAN:
-            with _one_sentence(source, "plan"):
-                return _decode_plan(page.get("plan"))
-        with _one_sentence(source, "profile"):
-            return _decode_profile(page.get("profile"))
+        decode = {part: decode for part, _, decode in _CODINGS.values()}
+        part = page["kind"].removeprefix("flopsight ")
+        with _one_sentence(source, part):
+            found: Saved = decode[part](page.get(part))
+            return found
 
 
 def loads_summary(line: str, source: str = "The text") -> tuple[str, Profile] | None:
@@ -168,7 +165,7 @@ def _parse(contents: str, source: str) -> dict[str, Any]:
         raise ProfileFileError(f"{source} is not a flopsight profile: it is not JSON.") from None
     except RecursionError:
         raise ProfileFileError(f"{source} is not a flopsight profile: it is nested too deeply.") from None
-    if not isinstance(page, dict) or page.get("kind") not in (KIND, JOB, GENERATION, PLAN):
+    if not isinstance(page, dict) or page.get("kind") not in [f"flopsight {part}" for part, _, _ in _CODINGS.values()]:
         raise ProfileFileError(
             f"{source} is JSON, but not a flopsight profile. Make one: flopsight profile ... -o p.json"
         )
@@ -309,3 +306,11 @@ CODEC.add(MemoryCurve, CODEC.fields_encoder(MemoryCurve), _decode_curve)
 CODEC.add(Caveat, _encode_caveat, _decode_caveat)
 _RANK_ENCODER = CODEC.fields_encoder(Profile, {"root"})
 _RANK_DECODER = CODEC.fields_decoder(Profile, {"root"})
+_CODINGS: Mapping[type, tuple[str, Convert, Convert]] = {
+    Profile: ("profile", CODEC.encode, _decode_profile),
+    Job: ("job", _encode_job, _decode_job),
+    Generation: ("generation", CODEC.encode, _decode_generation),
+    Plan: ("plan", CODEC.encode, _decode_plan),
+    Sweep: ("sweep", *sweep_codec(CODEC.encode, _decode_profile)),
+}
+"""Every value that has a file: what the file calls it, how it is written and how it is read."""

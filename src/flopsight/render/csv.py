@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..analysis.tables import records
@@ -15,11 +16,16 @@ FORMULA_SIGNS = ("=", "+", "-", "@")
 
 def render(profile: Profile) -> str:
     """The modules as comma-separated values, a header first; what is not known is empty."""
-    rows = [{name: _plain(value) for name, value in row.items()} for row in records(profile)]
+    rows = records(profile)
+    return csv_text(rows, list(rows[0]))
+
+
+def csv_text(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> str:
+    """Rows as comma-separated values under these names."""
     page = io.StringIO()
-    writer = csv.DictWriter(page, fieldnames=list(rows[0]), lineterminator="\n")
+    writer = csv.DictWriter(page, names, extrasaction="ignore", lineterminator="\n")
     writer.writeheader()
-    writer.writerows(rows)
+    writer.writerows({name: _plain(value) for name, value in row.items()} for row in rows)
     return page.getvalue()
 
 

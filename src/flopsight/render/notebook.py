@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ..results.job import Job
     from ..results.node import Node
     from ..results.profile import Profile
+    from ..results.sweep import Sweep
 
 MOST_ROWS = 40
 FIRST_ROWS = 8
@@ -75,6 +76,13 @@ def job_html(job: Job) -> str:
     from .job_page import ranks
 
     return _card(job.one_line, draw(ranks(job)))
+
+
+def sweep_html(sweep: Sweep) -> str:
+    """The points of a sweep, and how its modules grow."""
+    from .sweep_page import page
+
+    return _card(sweep.one_line, draw(page(sweep)))
 
 
 def _tree(root: Node, *, trained: bool) -> str:

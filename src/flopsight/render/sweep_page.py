@@ -1,71 +1,134 @@
-"""A sweep as a table of its points, a table of how modules grow, CSV, Markdown, and a plot."""
+"""A sweep as a page: a table of its points, a table of how modules grow along each axis, and a plot."""
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from .. import units
 from ..analysis.figures import BOOK, shown
-from ..errors import InputError
-
-if TYPE_CHECKING:
-    from ..analysis.growth import Growth
+from ..errors import InputError, did_you_mean
+from ..files.store import dumps
+from ..results.sweep import Sweep
+from . import latex, markdown
+from .csv import csv_text
+from .html.static import standalone
+from .notebook import draw
+from .page import Column, Grid, Heading, Lines, Page
+from .plain import plain
 
 Row = Mapping[str, Any]
-
+FORMATS = ("tree", "markdown", "latex", "csv", "json")
+SUFFIXES = {
+    ".json": "json",
+    ".csv": "csv",
+    ".md": "markdown",
+    ".tex": "latex",
+    ".txt": "tree",
+    ".html": "html",
+    ".svg": "svg",
+}
+"""What files of a sweep are called, and what they hold."""
+MOST_MODULES = 12
+WIDE = 10**6
+"""Text that no terminal limits."""
 COLOURS = ("#1f6feb", "#d29922", "#2da44e", "#cf222e", "#8250df", "#0598bc", "#bf3989", "#57606a")
 WIDTH, HEIGHT, LEFT, TOP, BOTTOM, RIGHT = 760, 420, 70, 40, 50, 190
 
 
-def text_table(rows: Sequence[Row], axes: Sequence[str]) -> str:
+def page(sweep: Sweep) -> Page:
+    """A line a point, why points failed, and for every axis of numbers how the modules grow."""
+    failed = [
+        f"{', '.join(f'{axis}={_axis_value(point.values[axis])}' for axis in sweep.axes)}: {point.error}"
+        for point in sweep.points
+        if point.error
+    ]
+    return [
+        _points(sweep),
+        Lines(tuple(failed), "yellow"),
+        *(part for axis in sweep.axes for part in _growth(sweep, axis)),
+    ]
+
+
+def text(sweep: Sweep, format: str = "tree", width: int | None = None) -> str:
+    """A sweep in one of the formats that it has."""
+    if format not in FORMATS:
+        raise InputError(
+            f"A sweep cannot be drawn as {format}.{did_you_mean(format, FORMATS)} Formats: {', '.join(FORMATS)}."
+        )
+    if format == "json":
+        return dumps(sweep)
+    if format == "csv":
+        names = [*sweep.axes, *_present(sweep.rows), *(["error"] if any(point.error for point in sweep.points) else [])]
+        return csv_text(sweep.rows, names)
+    if format == "latex":
+        return latex.grid(_points(sweep))
+    return markdown.draw(page(sweep)) if format == "markdown" else plain(page(sweep), width or WIDE)
+
+
+def contents(sweep: Sweep, path: Path) -> str:
+    """What a file of that name holds."""
+    check_file(path, sweep.axes)
+    kind = SUFFIXES[path.suffix]
+    if kind == "html":
+        return html(sweep)
+    return svg_plot(sweep.rows, list(sweep.axes)) if kind == "svg" else text(sweep, kind)
+
+
+def html(sweep: Sweep) -> str:
+    """The tables and the plot as one HTML file."""
+    name = f"Sweep of {sweep.one_line}"
+    picture = svg_plot(sweep.rows, list(sweep.axes)) if _has_numbers(sweep.axes) else ""
+    return standalone(name, draw([Heading(name), *page(sweep)]) + picture)
+
+
+def check_file(path: Path, axes: Mapping[str, Sequence[Any]]) -> None:
+    """Refuse a file whose suffix says no format of a sweep, and a plot of a sweep that varies no numbers."""
+    if path.suffix not in SUFFIXES:
+        raise InputError(f"The suffix of {path} says no format of a sweep; it can be {', '.join(SUFFIXES)}.")
+    if path.suffix == ".svg" and not _has_numbers(axes):
+        raise InputError(f"A plot needs an axis of numbers; {', '.join(axes)} has none. Write .csv, .md or .txt.")
+
+
+def _points(sweep: Sweep) -> Grid:
     """One line a point; a figure that no point has is left out."""
-    return "\n".join(_columns(_cells(rows, axes)))
+    columns = [Column(axis, tuple(_axis_value(row[axis]) for row in sweep.rows), keep=100) for axis in sweep.axes]
+    for key in _present(sweep.rows):
+        values = [row.get(key) for row in sweep.rows]
+        cells = tuple("-" if value is None else BOOK[key].text(value) for value in values)
+        columns.append(Column(BOOK[key].short, cells, keep=90 - len(columns)))
+    return Grid(tuple(columns))
 
 
-def markdown_table(rows: Sequence[Row], axes: Sequence[str]) -> str:
-    """The same as a Markdown table."""
-    head, *lines = _cells(rows, axes)
-    rule = "|" + " ---: |" * len(head)
-    return "\n".join([f"| {' | '.join(head)} |", rule, *(f"| {' | '.join(line)} |" for line in lines)]) + "\n"
+def _present(rows: Sequence[Row]) -> list[str]:
+    return [figure.key for figure in shown("sweep") if any(row.get(figure.key) is not None for row in rows)]
 
 
-def csv_table(rows: Sequence[Row], axes: Sequence[str]) -> str:
-    """Plain numbers, one line a point."""
-    names = [*axes, *_present(rows), *(["error"] if any(row.get("error") for row in rows) else [])]
-    page = io.StringIO()
-    writer = csv.DictWriter(page, names, extrasaction="ignore", lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return page.getvalue()
-
-
-def growth_table(axis: str, values: Sequence[float], growths: Mapping[str, Growth], most: int = 12) -> str:
-    """Which share of each module's FLOPs is constant, linear and quadratic along an axis with these values."""
-    head = ["module", f"FLOPs at {axis}={_axis_value(max(values))}", "constant", "linear", "quadratic", ""]
-    lines = []
-    for name, growth in list(growths.items())[:most]:
-        shares = [_share(part, growth.total) for part in (growth.constant, growth.linear, growth.quadratic)]
-        doubt = "" if growth.exact else "not confirmed" if growth.on_curve else "not a polynomial"
-        lines.append([name or "the root", units.si(growth.total), *shares, doubt])
-    more = len(growths) - most
-    below = [f"{more} more modules are smaller than these."] if more > 0 else []
-    if any(line[-1] == "not confirmed" for line in lines):
+def _growth(sweep: Sweep, axis: str) -> Page:
+    """Which share of each module's FLOPs is constant, linear and quadratic along an axis, the largest modules first."""
+    growths, values = sweep.growth(axis), [value for value, _ in sweep.along(axis)]
+    if not growths:
+        return []
+    most = list(growths.items())[:MOST_MODULES]
+    doubts = tuple("" if one.exact else "not confirmed" if one.on_curve else "not a polynomial" for _, one in most)
+    grid = Grid((
+        Column("module", tuple(name or "the root" for name, _ in most), right=False),
+        Column(f"FLOPs at {axis}={_axis_value(max(values))}", tuple(units.si(one.total) for _, one in most), keep=9),
+        *(Column(part, tuple(_share(getattr(one, part), one.total) for _, one in most), keep=8) for part in ("constant", "linear", "quadratic")),
+        *((Column("", doubts, keep=7, right=False),) if any(doubts) else ()),
+    ))  # fmt: skip
+    below = (
+        [f"{len(growths) - MOST_MODULES} more modules are smaller than these."] if len(growths) > MOST_MODULES else []
+    )
+    if "not confirmed" in doubts:
         number = len(set(values))
         below.append(
             f"not confirmed: {number} values of {axis} lie on such a curve in any case; one more shows whether it holds."
         )
-    return "\n".join([*_columns([head, *lines], left={0, 5}), *below])
-
-
-def check_plot(axes: Mapping[str, Sequence[Any]]) -> None:
-    """Refuse a plot of a sweep that varies no numbers."""
-    if not any(_is_number(value) for values in axes.values() for value in values):
-        raise InputError(f"A plot needs an axis of numbers; {', '.join(axes)} has none. Write .csv, .md or .txt.")
+    return [grid, Lines(tuple(below), "dim")]
 
 
 def svg_plot(rows: Sequence[Row], axes: Sequence[str], figure: str = "flops") -> str:
@@ -106,40 +169,14 @@ def svg_plot(rows: Sequence[Row], axes: Sequence[str], figure: str = "flops") ->
     return "\n".join([head, '<rect width="100%" height="100%" fill="white"/>', *drawn, "</svg>"]) + "\n"
 
 
-def _present(rows: Sequence[Row]) -> list[str]:
-    return [figure.key for figure in shown("sweep") if any(row.get(figure.key) is not None for row in rows)]
-
-
-def _cells(rows: Sequence[Row], axes: Sequence[str]) -> list[list[str]]:
-    figures = _present(rows)
-    head = [*axes, *(BOOK[name].short for name in figures)]
-    lines = []
-    for row in rows:
-        error = row.get("error")
-        written = [BOOK[name].text(row[name]) if row.get(name) is not None else "-" for name in figures]
-        lines.append([*(_axis_value(row[axis]) for axis in axes), *([error] if error else written)])
-    return [head, *(line + [""] * (len(head) - len(line)) for line in lines)]
-
-
-def _columns(rows: Sequence[Sequence[str]], left: set[int] | None = None) -> list[str]:
-    # an error stands where figures would be, and may be wider than all of them
-    widths = [
-        max(len(row[place]) for row in rows if len(row[place]) < 40 or place in (left or ()))
-        for place in range(len(rows[0]))
-    ]
-    return [
-        "  ".join(
-            cell.ljust(width) if place in (left or ()) else cell.rjust(width)
-            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]
-
-
 def _axis_value(value: Any) -> str:
     if _is_number(value) and value == int(value):
         return f"{int(value):,}"
     return str(value)
+
+
+def _has_numbers(axes: Mapping[str, Sequence[Any]]) -> bool:
+    return any(_is_number(value) for values in axes.values() for value in values)
 
 
 def _is_number(value: Any) -> bool:

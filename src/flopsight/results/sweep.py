@@ -1,0 +1,119 @@
+"""A sweep: one model at many sizes, each point with its profile; what it costs, and how that grows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..errors import InputError
+from .profile import Profile
+from .read_only import fix_tables
+
+if TYPE_CHECKING:
+    from ..analysis.growth import Growth
+
+AxisValue = str | int | float | bool | None
+
+
+@dataclass(frozen=True)
+class Point:
+    """One combination of values; if it could not be run, `error` says why and there is no profile."""
+
+    values: Mapping[str, AxisValue]
+    profile: Profile | None = None
+    error: str = ""
+
+    def __post_init__(self) -> None:
+        fix_tables(self, "values")
+
+    @property
+    def row(self) -> dict[str, Any]:
+        """The values and the figures of this point, as plain numbers."""
+        from ..analysis.figures import shown
+
+        if self.profile is None:
+            return {**self.values, "error": self.error}
+        return {**self.values, **{figure.key: figure.telling(self.profile) for figure in shown("sweep")}}
+
+
+@dataclass(frozen=True, repr=False)
+class Sweep:
+    """Every point of a sweep, in the order of its axes."""
+
+    axes: Mapping[str, tuple[AxisValue, ...]]
+    points: tuple[Point, ...]
+
+    def __post_init__(self) -> None:
+        fix_tables(self, "axes")
+
+    @cached_property
+    def rows(self) -> list[dict[str, Any]]:
+        """One dictionary a point: its values, then its figures."""
+        return [point.row for point in self.points]
+
+    def growth(self, axis: str) -> dict[str, Growth]:
+        """How the FLOPs of each kind of module grow along an axis, the other axes at their last values."""
+        from ..analysis.growth import module_growth
+
+        along = self.along(axis)
+        values = [value for value, _ in along]
+        return module_growth(values, [profile for _, profile in along]) if len(set(values)) > 1 else {}
+
+    def along(self, axis: str) -> list[tuple[float, Profile]]:
+        """The numbers of an axis with their profiles, the other axes at their last values."""
+        if axis not in self.axes:
+            raise InputError(f"This sweep has no axis {axis!r}; it has {', '.join(self.axes)}.")
+        rest = {name: values[-1] for name, values in self.axes.items() if name != axis}
+        return [
+            (float(value), point.profile)
+            for point in self.points
+            if point.profile is not None and all(point.values[name] == last for name, last in rest.items())
+            if isinstance(value := point.values[axis], int | float) and not isinstance(value, bool)
+        ]
+
+    def to_frame(self) -> Any:
+        """The points as a pandas DataFrame."""
+        from ..render.frame import data_frame
+
+        return data_frame(self.rows)
+
+    def render(self, format: str = "tree", **options: Any) -> str:
+        """The points and how modules grow as text ("tree") or Markdown; as LaTeX and CSV the points; or JSON."""
+        from ..render.sweep_page import text
+
+        return text(self, format, **options)
+
+    def to_html(self, path: str | Path) -> Path:
+        """Write the tables and the plot as a page that needs nothing beside it."""
+        from ..files.whole_files import write_text
+        from ..render.sweep_page import html
+
+        return write_text(path, html(self))
+
+    def save(self, path: str | Path) -> Path:
+        """Write it: `.json`, which `flopsight.load` reads back, `.csv`, `.md`, `.tex`, `.txt`, `.html`, or `.svg` for a plot."""
+        from ..files.whole_files import write_text
+        from ..render.sweep_page import contents
+
+        return write_text(path, contents(self, Path(path)))
+
+    @property
+    def one_line(self) -> str:
+        """How many points there are, and along which axes."""
+        return f"{len(self.points)} points: {', '.join(f'{axis} {len(values)}' for axis, values in self.axes.items())}"
+
+    def __repr__(self) -> str:
+        return f"<Sweep of {self.one_line}>"
+
+    def _repr_mimebundle_(self, **_wanted: Any) -> dict[str, str]:
+        """What a notebook shows: a line that opens to tables."""
+        from ..render.notebook import sweep_html
+
+        return {"text/plain": repr(self), "text/html": sweep_html(self)}
+
+    def __str__(self) -> str:
+        """The table of points, then the growth along every axis that has numbers."""
+        return self.render().rstrip("\n")
