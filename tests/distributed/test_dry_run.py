@@ -228,7 +228,7 @@ def test_a_model_that_raises_leaves_no_process_group():
         ({"tp": 0}, "The axis 'tp' of the mesh needs a whole number of ranks above 0, not 0."),
         ({"tp": True}, "not True"),
         ({"tp": 5}, "tp=5 does not divide layers.0.q: 24 is not a multiple of 5."),
-        ({"pp": 2}, "A dry run cannot divide a model along pp (stages of a pipeline) yet"),
+        ({"cp": 2}, "A dry run cannot divide a model along cp (parts of a sequence) yet"),
         ({}, 'A mesh is a dict of sizes by axis, like {"fsdp": 128, "tp": 8}'),
     ],
 )

@@ -26,6 +26,7 @@ ELSEWHERE = {
     "distributed/gather.py": {"_get_default_store"},
     "distributed/recomputing.py": {"torch.distributed.algorithms._checkpoint.checkpoint_wrapper.checkpoint_wrapper"},
     "distributed/shards.py": {"_param_infos"},
+    "distributed/stages.py": {"_initialize_stage"},
     "distributed/topology.py": {"_get_fsdp_state"},
     "hardware/sampling.py": {"_sleep"},
     "integrations/deepspeed.py": {"_param_dict"},

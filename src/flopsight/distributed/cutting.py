@@ -10,7 +10,6 @@ import torch
 from torch import nn
 
 from ..errors import InputError
-from .blocks import repeated_blocks
 from .dryrun import Answering
 from .job_options import DEFAULTS, JobOptions
 
@@ -22,7 +21,9 @@ DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
 PLAN = 'model._tp_plan = {"blocks.*.up": "colwise", "blocks.*.down": "rowwise"}'
 
 
-def cut(model: nn.Module, mesh: DeviceMesh, options: JobOptions = DEFAULTS, *, train: bool) -> nn.Module:
+def cut(
+    model: nn.Module, mesh: DeviceMesh, options: JobOptions = DEFAULTS, *, blocks: Mapping[str, nn.Module], train: bool
+) -> nn.Module:
     """The model as this rank of the mesh holds it after its first step; the model itself is changed.
 
     Products inside the blocks are divided over `tp`; every block, then the rest, is sharded over `fsdp`, with replicas
@@ -30,9 +31,9 @@ def cut(model: nn.Module, mesh: DeviceMesh, options: JobOptions = DEFAULTS, *, t
     """
     names = mesh.mesh_dim_names or ()
     if "tp" in names:
-        _divide_products(model, mesh["tp"])
+        _divide_products(model, mesh["tp"], tuple(blocks))
     if "fsdp" in names:
-        _shard(model, mesh["dp", "fsdp"] if "dp" in names else mesh["fsdp"], options)
+        _shard(model, mesh["dp", "fsdp"] if "dp" in names else mesh["fsdp"], options, list(blocks.values()))
         _settle(model, train=train)
         return model
     if "dp" in names and mesh["dp"].size() > 1:
@@ -40,7 +41,7 @@ def cut(model: nn.Module, mesh: DeviceMesh, options: JobOptions = DEFAULTS, *, t
     return model
 
 
-def _shard(model: nn.Module, mesh: DeviceMesh, options: JobOptions) -> None:
+def _shard(model: nn.Module, mesh: DeviceMesh, options: JobOptions, blocks: list[nn.Module]) -> None:
     """Shard so many blocks at a time as one unit, then what is left in the root.
 
     Without data there is nothing to move to the host: whoever counts leaves offloaded shards out of the device's memory.
@@ -52,7 +53,6 @@ def _shard(model: nn.Module, mesh: DeviceMesh, options: JobOptions) -> None:
         reduce_dtype=DTYPES[options.reduce] if options.reduce else None,
     )
     how: dict[str, Any] = {"mesh": mesh, "reshard_after_forward": options.reshard, "mp_policy": precision}
-    blocks = list(repeated_blocks(model).values())
     for first in range(0, len(blocks), options.wrap):
         unit = blocks[first : first + options.wrap]
         fully_shard(unit if len(unit) > 1 else unit[0], **how)
@@ -71,11 +71,10 @@ def _settle(model: Any, *, train: bool) -> None:
         model.unshard()
 
 
-def _divide_products(model: nn.Module, mesh: DeviceMesh) -> None:
+def _divide_products(model: nn.Module, mesh: DeviceMesh, blocks: tuple[str, ...]) -> None:
     from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 
     styles = {COLUMNS: ColwiseParallel, ROWS: RowwiseParallel}
-    blocks = tuple(repeated_blocks(model))
     check_heads(model, mesh.size())
     divided = 0
     for path, module, style in planned(model):

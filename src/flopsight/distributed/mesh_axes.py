@@ -17,7 +17,7 @@ AXES = {
     "tp": "parts of every layer's products",
 }
 """What each axis divides, from the ranks that are furthest apart to those that talk most."""
-DRY = frozenset({"dp", "fsdp", "tp"})
+DRY = frozenset({"pp", "dp", "fsdp", "tp"})
 """Axes that a dry run can build today."""
 EXAMPLE = "fsdp=128,tp=8"
 _ITEM = re.compile(r"\s*(?P<name>\w+)\s*=\s*(?P<size>\d+)\s*")

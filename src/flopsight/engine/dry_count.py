@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,16 +11,19 @@ import torch
 from torch import nn
 
 from ..capture.hooks.garbage import rarer_collections
-from ..capture.model.model_run import ModelRun
+from ..capture.model.model_run import ModelRun, batch_size_of, tokens_of
 from ..capture.model.tensors import with_tensors
 from ..capture.twin.meta_copy import NoTwinError, twin_of
+from ..distributed.blocks import repeated_blocks
 from ..distributed.cutting import cut, without_wrappers
 from ..distributed.dryrun import dry_job
 from ..distributed.job_options import DEFAULTS, JobOptions, check_switches
 from ..distributed.mesh_axes import check_dry, check_mesh
 from ..distributed.recomputing import checkpoint_blocks
+from ..distributed.stages import Boundary, Stage
 from ..errors import InputError
 from ..results.profile import Profile
+from ..results.world import Whole
 from .counting import count_run
 from .parallel_figures import figures_of
 from .run_profile import Options
@@ -46,6 +49,10 @@ def count_dry(
     mesh = check_mesh(mesh)
     check_dry(mesh, rank)
     check_switches(mesh, options)
+    if mesh.get("pp", 1) > 1:
+        if not run.train:
+            raise InputError("A pipeline is tried in training, where its schedule matters: add train=True, or --train.")
+        options = replace(options, accumulate=max(options.accumulate, mesh["pp"]))
     with rarer_collections():
         return _counted(
             _job_s(run, options), mesh, rank, options, Options(memory=True, target=kernels, whole=False), whole
@@ -56,16 +63,61 @@ def _counted(
     twin: ModelRun, mesh: Mapping[str, int], rank: int, options: JobOptions, watched: Options, whole: bool
 ) -> Profile:
     """The whole model first, while the copy is whole, then this rank's part of it."""
-    kernels = str(watched.target)
-    figures = figures_of(count_run(_stepping(twin, {}, options, kernels), watched)) if whole else None
-    names = {id(parameter): without_wrappers(name) for name, parameter in twin.model.named_parameters()}
+    kernels, boundary = str(watched.target), Boundary()
+    stages = mesh.get("pp", 1)
+    figures = None
+    if whole or stages > 1:
+        with boundary.noted(twin.model) if stages > 1 else nullcontext():
+            figures = _whole(twin, options, watched)
+    parameters = twin.model.named_parameters(remove_duplicate=False)
+    names = {without_wrappers(name): id(parameter) for name, parameter in parameters}
+    blocks = repeated_blocks(twin.model)
     with dry_job(mesh, rank) as ranks:
-        model = cut(twin.model, ranks, options, train=twin.train)
+        run = _stepping(twin, mesh, options, kernels)
+        stage = None
+        if stages > 1:
+            stage = Stage(ranks["pp"].get_local_rank(), stages, options.accumulate, boundary, _travels(mesh, options))
+            run = replace(run, last=stage.is_last)
+            stage.of(twin.model, run.call, run.loss_of)
+        there = set(twin.model.modules())
+        blocks = {path: block for path, block in blocks.items() if block in there}
+        model = cut(twin.model, ranks, options, blocks=blocks, train=twin.train)
         if twin.optimizer is not None:
             _hold_parameters_of(model, twin.optimizer, names)
-        watched = replace(watched, offloaded=options.offload)
-        counted = count_run(_stepping(replace(twin, model=model), mesh, options, kernels), watched)
-    return replace(counted, dry_run=True, unsharded=figures)
+        run = replace(run, model=model)
+        if stage is not None:
+            batch, step = stage.schedule(model, ranks["pp"].get_group(), twin.tensors[0], run.loss_of)
+            run = replace(run, args=batch, kwargs={}, schedule=step)
+        counted = count_run(run, replace(watched, offloaded=options.offload))
+    if stage is not None:  # `part` has no meaning here, since the whole is known
+        times = stage.microbatches
+        size, tokens = batch_size_of(twin), tokens_of(twin)
+        counted = replace(counted, part="", batch_size=size and size * times, tokens=tokens and tokens * times)
+    return replace(counted, dry_run=True, unsharded=figures if whole else None)
+
+
+def _whole(twin: ModelRun, options: JobOptions, watched: Options) -> Whole:
+    """The figures of the model without a mesh; of many micro-batches two are counted, and all others are like the second."""
+    kernels = str(watched.target)
+
+    def counted(times: int) -> Whole:
+        return figures_of(count_run(_stepping(twin, {}, replace(options, accumulate=times), kernels), watched))
+
+    if options.accumulate <= 2:
+        return counted(options.accumulate)
+    one, two, others = counted(1), counted(2), options.accumulate - 2
+    return replace(
+        two,
+        macs=two.macs + others * (two.macs - one.macs),
+        flops=two.flops + others * (two.flops - one.flops),
+        backward=two.backward + (two.backward + one.backward * -1) * others,
+        recompute=two.recompute + (two.recompute + one.recompute * -1) * others,
+    )
+
+
+def _travels(mesh: Mapping[str, int], options: JobOptions) -> torch.dtype | None:
+    """The dtype of activations between stages, if FSDP casts them."""
+    return torch.bfloat16 if options.precision and mesh.get("fsdp", 1) > 1 else None
 
 
 @dataclass(frozen=True)
@@ -75,6 +127,21 @@ class _JobRun(ModelRun):
     autocast: str = ""
     """The device whose casts are made; empty if none are."""
     accumulate: int = 1
+    last: bool = True
+    """Whether it has the head of the model, as a pipeline's last stage does."""
+    schedule: Callable[[], None] | None = None
+    """A step of a pipeline's stage: all micro-batches forward and backward."""
+
+    def call(self, forward: Callable[..., Any], given: torch.Tensor | None) -> Any:
+        """Call a stage's forward with the inputs of one micro-batch, `given` in place of the first tensor."""
+        args, kwargs = self.args, dict(self.kwargs or {})
+        if given is not None:
+            old = self.tensors[0]
+            args, kwargs = with_tensors((args, kwargs), lambda tensor: given if tensor is old else tensor)
+        if not self.last:
+            kwargs.pop("labels", None)  # whose loss would be that of activations
+        with self._casting():
+            return forward(*args, **kwargs)
 
     def forward(self) -> Any:
         """The model's forward, under autocast if the job computes in another dtype than it keeps."""
@@ -91,7 +158,10 @@ class _JobRun(ModelRun):
         if not self.train:
             return self.forward()
         self.model.zero_grad(set_to_none=True)
-        for _ in range(self.accumulate):
+        output = None
+        if self.schedule is not None:
+            self.schedule()
+        for _ in range(self.accumulate if self.schedule is None else 0):
             output = self.forward()
             self.backward(output)
         self.update()
@@ -101,7 +171,7 @@ class _JobRun(ModelRun):
         return torch.autocast(self.autocast, torch.bfloat16) if self.autocast else nullcontext()
 
 
-def _stepping(run: ModelRun, mesh: Mapping[str, int], options: JobOptions, kernels: str) -> ModelRun:
+def _stepping(run: ModelRun, mesh: Mapping[str, int], options: JobOptions, kernels: str) -> _JobRun:
     casts = options.precision is not None and mesh.get("fsdp", 1) == 1
     device = "cuda" if kernels == "meta" else kernels
     return _JobRun(**vars(run), autocast=device if casts else "", accumulate=options.accumulate)
@@ -133,9 +203,14 @@ def _copy_without_data(run: ModelRun) -> ModelRun:
         ) from problem
 
 
-def _hold_parameters_of(model: nn.Module, optimizer: torch.optim.Optimizer, names: Mapping[int, str]) -> None:
-    """Let an optimizer step the parameters of a model that was cut, which have taken the places of those it held."""
-    cut_ones = {without_wrappers(name): parameter for name, parameter in model.named_parameters()}
+def _hold_parameters_of(model: nn.Module, optimizer: torch.optim.Optimizer, names: Mapping[str, int]) -> None:
+    """Let an optimizer step the parameters of a model that was cut, which have taken the places of those it held.
+
+    `names` are those of all parameters before, with their ids; a stage of a pipeline has some of them.
+    """
+    here = {
+        names[without_wrappers(name)]: parameter for name, parameter in model.named_parameters(remove_duplicate=False)
+    }
     for group in optimizer.param_groups:
-        group["params"] = [cut_ones[names[id(parameter)]] for parameter in group["params"]]
+        group["params"] = [here[id(parameter)] for parameter in group["params"] if id(parameter) in here]
     optimizer.state.clear()
