@@ -2,7 +2,7 @@
 
 import pytest
 
-from flopsight.targets.source_names import Arguments, SourceFile
+from flopsight.targets.source_names import SourceFile
 
 TEXT = """
 import os.path as places
@@ -69,18 +69,16 @@ def test_a_file_that_binds_names_while_it_runs_says_nothing(tmp_path, line):
 
 
 def test_arguments_are_those_of_the_function_or_of_init(source):
-    net = Arguments(("width", "depth", "bias"), ("width", "bias"), takes_any=True, hints={"width": int, "bias": bool})
-
-    assert source.arguments("Net") == net
-    assert source.arguments("Child") == net
-    assert source.arguments("Bare") == Arguments((), (), takes_any=False)
-    assert source.arguments("Plain") == Arguments(("config", "mode", "dtype"), ("config", "mode"), takes_any=False)
-    assert source.arguments("make") == Arguments(("a", "b"), ("a",), takes_any=False)
+    assert str(source.signature("Net")) == "(width: int, depth=2, *, bias: bool, **more)"
+    assert str(source.signature("Child")) == "(width: int, depth=2, *, bias: bool, **more)"
+    assert str(source.signature("Bare")) == "()"
+    assert str(source.signature("Plain")) == "(config, mode, dtype=None)"
+    assert str(source.signature("make")) == "(a, b=1)"
 
 
 @pytest.mark.parametrize("name", ["FromElsewhere", "Configured", "Data", "other", "absent"])
 def test_arguments_that_only_running_the_file_can_tell_are_not_guessed(source, name):
-    assert source.arguments(name) is None
+    assert source.signature(name) is None
 
 
 FORWARDS = """

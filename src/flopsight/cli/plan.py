@@ -12,7 +12,7 @@ import typer
 from ..distributed.mesh_axes import EXAMPLE, parse_mesh
 from ..files.whole_files import check_writable
 from ..progress import Progress
-from ..targets.early_checks import check_target, find_target
+from ..targets.early_checks import find_target
 from ..units import parse_count
 from . import options
 from .completion import complete_hardware
@@ -72,7 +72,7 @@ def plan(
 ) -> None:
     """Find the mesh, micro-batch and checkpointing that fit and are fastest, by prediction, before a job runs."""
     _check_files(output or ())
-    check_target(find_target(target))
+    find_target(target)
     numbers = {name: parse_count(text) if text else None for name, text in
                (("batch", batch), ("seq", seq), ("prompt", prompt), ("new", new))}  # fmt: skip
     divided = parse_mesh(mesh) if mesh else None

@@ -20,7 +20,7 @@ from ..progress import COUNTING, Progress
 from ..results.caveats import Note
 from ..results.profile import Profile
 from ..results.timings import TIME_BUDGET
-from ..targets.early_checks import check_device_name, check_inputs_of_class, check_optimizer_name
+from ..targets.early_checks import check_device_name, check_optimizer_name
 from ..targets.inputs import described, parse_inputs, parse_model_dtype
 from ..targets.loading import Target, find_target, load_target
 from ..targets.users import users_code
@@ -92,8 +92,7 @@ def profile(
     job = job_options(ranks, checkpoint, precision, accumulate, parse_switches(fsdp) if fsdp else None)
     meta = meta or ranks is not None
     _check_together(view, meta=meta, device=device, train=train, generate=generate, cache=cache)
-    address = find_target(target)
-    check_inputs_of_class(address, specs)
+    address = find_target(target, specs)
     timing = {"repeats": repeats, "warmup": warmup, "time_budget": time_budget, "timeline": view.timeline}
     with Progress(asked=progress) as say:
         say(f"building {target}")

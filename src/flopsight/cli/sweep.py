@@ -12,7 +12,7 @@ from ..errors import InputError
 from ..progress import Progress, by_points
 from ..render.sweep_page import SUFFIXES, check_file
 from ..targets.axes import EXAMPLE, changed_address, parse_axes, sized_inputs
-from ..targets.early_checks import check_device_name, check_inputs_of_class, check_target, find_target
+from ..targets.early_checks import check_device_name, check_target, find_target
 from . import options
 
 if TYPE_CHECKING:
@@ -46,8 +46,7 @@ def sweep(
     first = {name: values[0] for name, values in parsed.items()}
     specs = sized_inputs(input or [], first)
     address = changed_address(find_target(target, complete=False), first)
-    check_target(address)
-    check_inputs_of_class(address, specs)
+    check_target(address, specs)
     result = _swept(
         target, parsed, inputs=input or [], train=train, meta=meta, device=device, repeats=repeats, asked=progress
     )

@@ -12,7 +12,7 @@ from torch import nn
 
 from ..capture.model.model_run import ModelRun, make_run
 from ..errors import InputError
-from ..targets.early_checks import unknown_optimizer
+from ..targets.complaints import unknown_optimizer
 from ..targets.inputs import TensorSpec, described
 from ..targets.loading import Target, load_target
 from ..targets.users import users_code
@@ -78,7 +78,7 @@ def named_optimizer(name: str, model: nn.Module) -> torch.optim.Optimizer:
     }
     kind: Any = kinds.get(name.lower())
     if kind is None:
-        raise unknown_optimizer(name)
+        raise unknown_optimizer(name, kinds)
     try:
         made: torch.optim.Optimizer = kind(model.parameters(), lr=1e-3)
     except (TypeError, ValueError) as problem:

@@ -7,8 +7,8 @@ import typing
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..errors import InputError, did_you_mean
-from .inputs import EXAMPLE, Spec
+from .complaints import refused_call, unknown_argument, without_inputs
+from .inputs import Spec
 
 if TYPE_CHECKING:
     from torch import nn
@@ -21,13 +21,11 @@ def check_call(kind: str, forward: inspect.Signature, args: Sequence[Any], kwarg
     if not any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters.values()):
         for name in kwargs:
             if name not in parameters:
-                raise InputError(f"{takes} has no argument {name!r}.{did_you_mean(name, parameters)}")
+                raise unknown_argument(takes, name, parameters, listed=False)
     try:
         forward.bind(*args, **kwargs)
     except TypeError as problem:
-        raise InputError(
-            f"{takes} cannot be called like this: {problem}. Say its inputs with -i, like {EXAMPLE}."
-        ) from None
+        raise refused_call(takes, problem) from None
 
 
 def check_passed_on(model: nn.Module, names: Sequence[str]) -> None:
@@ -37,7 +35,7 @@ def check_passed_on(model: nn.Module, names: Sequence[str]) -> None:
     taken = {name for forward in forwards for name in (*forward.parameters, *_unpacked(forward))}
     for name in names:
         if name not in taken and name not in own:
-            raise InputError(f"{type(model).__name__} has no argument {name!r}.{did_you_mean(name, own)}")
+            raise unknown_argument(type(model).__name__, name, own, listed=False)
 
 
 def _unpacked(forward: inspect.Signature) -> list[str]:
@@ -66,11 +64,6 @@ def needs_inputs(forward: inspect.Signature) -> bool:
     ]
     required = [parameter for parameter in named if parameter.default is parameter.empty]
     return bool(required) or bool(named and named[0].default is None)
-
-
-def without_inputs(text: str) -> InputError:
-    """What is said of a target for which no inputs were given."""
-    return InputError(f"{text} comes without inputs. Say them with -i: {EXAMPLE}.")
 
 
 def _plain(signature: inspect.Signature) -> str:

@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ..errors import InputError, did_you_mean
+from ..errors import InputError
 from ..units import parse_count
+from .complaints import missing_arguments, unknown_argument, wrong_value
 
 EXAMPLE = "width=32,depth=4"
 _WORDS = {"true": True, "false": False, "none": None, "null": None}
@@ -63,55 +64,42 @@ def literal(text: str) -> Any:
         return text
 
 
-def check_names(shown: str, names: Iterable[str], known: Iterable[str]) -> None:
-    """Refuse a name that the target does not have, with the nearest it has."""
-    known = list(known)
-    for name in names:
-        if name not in known:
-            has = f" It has {', '.join(known)}." if 0 < len(known) <= 12 else "" if known else " It takes none."
-            raise InputError(f"{shown} has no argument {name!r}.{did_you_mean(name, known) or has}")
-
-
-def check_required(shown: str, given: Iterable[str], required: Iterable[str]) -> None:
-    """Refuse a call without an argument that has no default, and show how to give it."""
-    missing = [name for name in required if name not in set(given)]
-    if missing:
-        joined = ", ".join(missing[:-1]) + (" and " if len(missing) > 1 else "") + missing[-1]
-        example = ",".join(f"{name}=..." for name in missing)
-        raise InputError(
-            f"{shown} needs {joined}. Give {'it' if len(missing) == 1 else 'them'} after a second colon, {shown}:{example}, "
-            f"or name a function without arguments that returns the model."
-        )
-
-
 def typed_arguments(shown: str, function: Callable[..., Any], changes: Mapping[str, str]) -> dict[str, Any]:
-    """The changes as keyword arguments of a class or function, typed by its signature.
-
-    Fields of a dataclass that is an argument are named with it, `config.layers=2`, or alone where nothing else has the name.
-    """
+    """The changes as keyword arguments of a class or function, typed by its signature."""
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
         return {name: literal(text) for name, text in changes.items()}
+    return typed_by_signature(shown, signature, type_hints(function), changes)
+
+
+def typed_by_signature(
+    shown: str, signature: inspect.Signature, hints: Mapping[str, Any], changes: Mapping[str, str]
+) -> dict[str, Any]:
+    """The changes as keyword arguments, typed by a signature that a live class or the text of a file has.
+
+    Fields of a dataclass that is an argument are named with it, `config.layers=2`, or alone if nothing else has the name.
+    """
     parameters = {
         name: parameter
         for name, parameter in signature.parameters.items()
         if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
     }
-    hints = type_hints(function)
     configs = _configs(hints, parameters)
     own = {name: text for name, text in changes.items() if name in parameters}
     inner = _by_config(changes, own, configs)
     rest = [name for name in changes if name not in own and not any(name in given for given in inner.values())]
     if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in signature.parameters.values()):
-        fields = [field.name for kind in configs.values() for field in dataclasses.fields(kind)]
-        check_names(shown, rest, [*parameters, *fields])
+        known = [*parameters, *(field.name for kind in configs.values() for field in dataclasses.fields(kind))]
+        unknown = [name for name in rest if name not in known]
+        if unknown:
+            raise unknown_argument(shown, unknown[0], known)
     made = {
         name: _config(f"{shown}'s {name}", configs[name], given, parameters[name].default)
         for name, given in inner.items()
         if given or parameters[name].default is inspect.Parameter.empty
     }
-    check_required(shown, {*own, *made}, [name for name, p in parameters.items() if p.default is p.empty])
+    _check_required(shown, {*own, *made}, [name for name, p in parameters.items() if p.default is p.empty])
     values = {name: typed(shown, name, text, hints.get(name), parameters[name].default) for name, text in own.items()}
     return values | made | {name: literal(changes[name]) for name in rest}
 
@@ -146,8 +134,14 @@ def _config(shown: str, kind: Any, given: Mapping[str, str], default: Any) -> An
     }
     if isinstance(default, kind):
         return dataclasses.replace(default, **changed)
-    check_required(shown, changed, [f.name for f in dataclasses.fields(kind) if _has_no_default(f) and f.init])
+    _check_required(shown, changed, [f.name for f in dataclasses.fields(kind) if _has_no_default(f) and f.init])
     return kind(**changed)
+
+
+def _check_required(shown: str, given: Iterable[str], required: Iterable[str]) -> None:
+    missing = [name for name in required if name not in set(given)]
+    if missing:
+        raise missing_arguments(shown, missing)
 
 
 def _has_no_default(field: dataclasses.Field[Any]) -> bool:
@@ -164,7 +158,7 @@ def typed(shown: str, name: str, text: str, hint: Any, default: Any = inspect.Pa
             return _READERS.get(kind, _other)(text, kind)
         except (ValueError, SyntaxError, InputError):
             continue
-    raise InputError(f"{name} of {shown} is {_written(hint)}; {text!r} is not.")
+    raise wrong_value(shown, name, _written(hint), text)
 
 
 def _alternatives(hint: Any) -> list[Any]:

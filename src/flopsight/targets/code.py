@@ -14,7 +14,7 @@ from ..errors import InputError
 from .address import FILE, HELP, Address
 from .blueprint import Blueprint, Call
 from .changes import typed_arguments
-from .early_checks import missing_name
+from .complaints import missing_name
 from .room import if_small
 from .users import users_code
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InputError, did_you_mean
+from .complaints import no_file
 from .presets import find_preset, preset_names
 
 CONFIG = "config.json"
@@ -35,8 +36,7 @@ def read_configuration(name: str) -> Configuration:
             raise InputError(f"The folder {name} has no {CONFIG}.{_parts(name)}")
         path /= CONFIG
     if not path.is_file():
-        nearby = [near.name for near in path.parent.glob("*.json")] if path.parent.is_dir() else []
-        raise InputError(f"There is no file {name}.{did_you_mean(path.name, nearby)}")
+        raise no_file(name, path, ".json")
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
     except UnicodeDecodeError:

@@ -6,10 +6,11 @@ import inspect
 from typing import Any
 
 from .. import units
-from ..errors import InputError, did_you_mean
+from ..errors import InputError
 from .address import Address
 from .blueprint import Blueprint, Call, Sizes
 from .changes import typed_arguments
+from .complaints import unknown_model
 from .config_files import cached_configuration, is_path, read_configuration
 from .packages import library
 from .users import users_code
@@ -25,7 +26,7 @@ def diffusers_blueprint(address: Address) -> Blueprint:
     diffusers = library("diffusers")
     name, values, origin = _configuration(address)
     if not hasattr(diffusers, name):
-        raise InputError(f"diffusers has no model {name!r}.{did_you_mean(name, dir(diffusers))}")
+        raise unknown_model("diffusers", name, dir(diffusers))
     kind = getattr(diffusers, name)
     changes = typed_arguments(address.shown, kind, address.changes)
     known = inspect.signature(kind).parameters

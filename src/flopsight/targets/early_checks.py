@@ -1,7 +1,8 @@
-"""Mistakes in a target that can be told without importing torch, transformers or the user's code."""
+"""The one pass over a target before torch, transformers or the user's code is imported: files alone show these mistakes."""
 
 from __future__ import annotations
 
+import inspect
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -12,11 +13,12 @@ from pathlib import Path
 from .. import zoo
 from ..errors import InputError, did_you_mean
 from . import config_files, installed
-from .address import FILE, HELP, LIBRARIES, MODULE, Address, parse_address
+from .address import HELP, LIBRARIES, Address, parse_address
 from .calls import check_inputs
-from .changes import check_names, check_required, typed
+from .changes import typed, typed_by_signature
+from .complaints import missing_name, no_file, unknown_key, unknown_model, unknown_optimizer
 from .inputs import Spec
-from .source_names import Arguments, SourceFile
+from .source_names import SourceFile
 from .users import users_code
 
 SIZE = re.compile(r"(?:^|\.)(num|n)_|_(size|dim|heads|layers|experts|embeddings)$")
@@ -24,36 +26,26 @@ SIZE = re.compile(r"(?:^|\.)(num|n)_|_(size|dim|heads|layers|experts|embeddings)
 DEVICE_TYPES = ("cpu", "cuda", "mps", "xpu", "hpu", "mtia", "xla", "meta")
 
 
-def find_target(text: str, *, complete: bool = True) -> Address:
+Specs = Sequence[Spec] | None
+"""The inputs that a target is to be called with; None if they are not asked about."""
+
+
+def find_target(text: str, specs: Specs = None, *, complete: bool = True) -> Address:
     """A target taken apart and looked up as far as files alone can answer; one that is not complete gets more changes."""
     address = parse_address(text)
     if complete:
-        check_target(address)
+        check_target(address, specs)
     if find_spec("torch") is None:
         raise InputError("torch is not installed here, and a model needs it. Install it: pip install flopsight[torch]")
     return address
 
 
-def check_target(address: Address) -> None:
-    """Refuse what the files of the user and of installed libraries show to be wrong."""
-    CHECKS[address.kind](address)
+def check_target(address: Address, specs: Specs = None) -> None:
+    """Refuse what the files of the user and of installed libraries show to be wrong.
 
-
-def check_inputs_of_class(address: Address, specs: Sequence[Spec]) -> None:
-    """Refuse inputs that the forward of a class in the user's file does not take, where the file says what it takes."""
-    path = _source_path(address)
-    if path is None or not path.is_file() or "." in address.name:
-        return
-    forward = SourceFile(path).forward(address.name)
-    if forward is not None:
-        check_inputs(address.text, address.name, forward, specs)
-
-
-def _source_path(address: Address) -> Path | None:
-    """The user's file, where a target is in one; that of a module may be somewhere else."""
-    if address.kind == FILE:
-        return Path(address.home)
-    return Path.cwd().joinpath(*address.home.split(".")).with_suffix(".py") if address.kind == MODULE else None
+    Inputs are refused that the forward of a class in the user's file does not take, if the file says what it takes.
+    """
+    CHECKS[address.kind](address, specs)
 
 
 def check_device_name(device: str) -> None:
@@ -67,21 +59,16 @@ def check_device_name(device: str) -> None:
 def check_optimizer_name(name: str) -> None:
     """Refuse an optimizer that torch.optim does not have."""
     if name.lower() not in installed.optimizers():
-        raise unknown_optimizer(name)
+        raise unknown_optimizer(name, installed.optimizers())
 
 
-def unknown_optimizer(name: str) -> InputError:
-    """What is said of an optimizer that torch.optim does not have."""
-    return InputError(f"torch.optim has no {name!r}.{did_you_mean(name.lower(), installed.optimizers())}")
-
-
-def _check_zoo(address: Address) -> None:
+def _check_zoo(address: Address, _: Specs) -> None:
     entry = zoo.find(address.name)
     source = SourceFile(Path(zoo.__file__).parent / f"{entry.home}.py")
-    _check_arguments(address, source.arguments(entry.factory))
+    _check_arguments(address, source.signature(entry.factory))
 
 
-def _check_hugging_face(address: Address) -> None:
+def _check_hugging_face(address: Address, _: Specs) -> None:
     model_types = installed.model_types()
     found = config_files.find_configuration(address.name, model_types)
     config_files.check_configuration(address.name, found, model_types)
@@ -97,22 +84,14 @@ def _check_hugging_face(address: Address) -> None:
             raise InputError(f"{key} of the configuration of {kind} is a size; {text} is below zero.")
 
 
-def unknown_key(kind: str, key: str, known: list[str]) -> InputError:
-    """What is said of a key that a configuration does not have."""
-    return InputError(f"The configuration of {kind} has no {key!r}.{did_you_mean(key, known)}")
-
-
-def _check_registered(address: Address) -> None:
+def _check_registered(address: Address, _: Specs) -> None:
     names = installed.registered_models(address.kind)
     name = address.name.partition(".")[0]  # timm's names may end in the tag of their weights
     if name not in names:
-        raise InputError(
-            f"{address.kind} has no model {address.name!r}."
-            f"{did_you_mean(name, names) or f' See `flopsight targets {address.kind}`.'}"
-        )
+        raise unknown_model(address.kind, address.name, names, name)
 
 
-def _check_diffusers(address: Address) -> None:
+def _check_diffusers(address: Address, _: Specs) -> None:
     if config_files.is_path(address.name) or "/" in address.name:
         installed.needed_folder("diffusers")
         if config_files.is_path(address.name):
@@ -120,21 +99,17 @@ def _check_diffusers(address: Address) -> None:
         return
     names = installed.diffusers_models()
     if address.name not in names:
-        raise InputError(
-            f"diffusers has no model {address.name!r}."
-            f"{did_you_mean(address.name, names) or ' See `flopsight targets diffusers`.'}"
-        )
+        raise unknown_model("diffusers", address.name, names)
 
 
-def _check_file(address: Address) -> None:
+def _check_file(address: Address, specs: Specs) -> None:
     path = Path(address.home)
     if not path.is_file():
-        nearby = [near.name for near in path.parent.glob("*.py")] if path.parent.is_dir() else []
-        raise InputError(f"There is no file {path}.{did_you_mean(path.name, nearby)}")
-    _check_source(address, path)
+        raise no_file(str(path), path, ".py")
+    _check_source(address, path, specs)
 
 
-def _check_module(address: Address) -> None:
+def _check_module(address: Address, specs: Specs) -> None:
     top = address.home.partition(".")[0]
     if not top.isidentifier():
         raise InputError(f"{address.text!r} names no model. A target is {HELP}")
@@ -149,7 +124,7 @@ def _check_module(address: Address) -> None:
     folder = here.joinpath(*address.home.split("."))
     path = folder.with_suffix(".py")
     if path.is_file():
-        _check_source(address, path)
+        _check_source(address, path, specs)
     elif path.parent.is_dir() and path.parent != here and not folder.is_dir():
         package = address.home.rpartition(".")[0]
         nearby = [f"{package}.{near.stem}" for near in path.parent.glob("*.py")]
@@ -157,34 +132,28 @@ def _check_module(address: Address) -> None:
             raise InputError(f"There is no module {address.home!r}.{did_you_mean(address.home, nearby)}")
 
 
-def _check_source(address: Address, path: Path) -> None:
+def _check_source(address: Address, path: Path, specs: Specs) -> None:
     with users_code(address.text):
         source = SourceFile(path)
     names = source.names
     first, *inner = address.name.split(".")
     if names is not None and first not in names:
         raise missing_name(address, sorted(names), [name for name in source.definitions if not name.startswith("_")])
-    _check_arguments(address, None if inner else source.arguments(first))
+    if not inner:
+        _check_arguments(address, source.signature(first))
+        forward = source.forward(first) if specs is not None else None
+        if forward is not None and specs is not None:
+            check_inputs(address.text, first, forward, specs)
 
 
-def _check_arguments(address: Address, found: Arguments | None) -> None:
+def _check_arguments(address: Address, signature: inspect.Signature | None) -> None:
     """Refuse changes that a class or function does not take, and a call without what it needs."""
-    if found is not None:
-        if not found.takes_any:
-            check_names(address.shown, address.changes, found.names)
-        check_required(address.shown, address.changes, found.required)
-        for name, hint in found.hints.items():
-            if name in address.changes:
-                typed(address.shown, name, address.changes[name], hint)
+    if signature is not None:
+        hints = {name: parameter.annotation for name, parameter in signature.parameters.items()}
+        typed_by_signature(address.shown, signature, hints, address.changes)
 
 
-def missing_name(address: Address, names: list[str], offered: list[str]) -> InputError:
-    """What is said of a name that a file does not have."""
-    has = f" It has {', '.join(offered)}." if offered else ""
-    return InputError(f"{address.home} has no {address.name!r}.{did_you_mean(address.name, names) or has}")
-
-
-CHECKS: Mapping[str, Callable[[Address], None]] = {
+CHECKS: Mapping[str, Callable[[Address, Specs], None]] = {
     "zoo": _check_zoo,
     "hf": _check_hugging_face,
     "timm": _check_registered,

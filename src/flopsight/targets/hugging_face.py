@@ -12,7 +12,7 @@ from . import config_files, installed
 from .address import Address
 from .blueprint import Blueprint
 from .changes import literal, typed
-from .early_checks import unknown_key
+from .complaints import unknown_key
 from .labels import labels_for
 from .model_inputs import default_call
 from .packages import transformers_for

@@ -14,7 +14,8 @@ from ..errors import InputError
 from ..files.collector import collector_paused
 from .address import HELP, Address
 from .blueprint import Blueprint, Call, Sizes
-from .calls import check_call, check_passed_on, needs_inputs, without_inputs
+from .calls import check_call, check_passed_on, needs_inputs
+from .complaints import without_inputs
 from .early_checks import find_target
 from .inputs import Spec, batch_and_tokens, make_inputs
 from .room import build_within_memory

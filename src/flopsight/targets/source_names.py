@@ -5,8 +5,7 @@ from __future__ import annotations
 import ast
 import builtins
 import inspect
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -18,18 +17,6 @@ DYNAMIC = ("globals", "setattr", "exec", "vars")
 NO_DATACLASSES = ("typing", "collections", "collections.abc", "enum", "pathlib", "torch", "torch.nn")
 """Modules whose names in an annotation are certainly no dataclass."""
 PLAIN_TYPES = {"int": int, "float": float, "bool": bool, "str": str}
-
-
-@dataclass(frozen=True)
-class Arguments:
-    """The arguments of a class or function, as far as the source says."""
-
-    names: tuple[str, ...]
-    required: tuple[str, ...]
-    takes_any: bool
-    """Whether there is a `**kwargs`."""
-    hints: Mapping[str, Any] = field(default_factory=dict)
-    """Annotations that are plain types."""
 
 
 class SourceFile:
@@ -58,23 +45,25 @@ class SourceFile:
         hidden = any(isinstance(call, ast.Name) and call.id in DYNAMIC for call in calls)
         return None if hidden or found & {"*", "__getattr__"} else found
 
-    def arguments(self, name: str) -> Arguments | None:
-        """The arguments of a class or function of this file; None where only running it can tell."""
+    def signature(self, name: str) -> inspect.Signature | None:
+        """What a class or function of this file is called with; None if only running it can tell."""
         node = self.definitions.get(name)
         if node is None or node.decorator_list:
             return None
         if isinstance(node, ast.FunctionDef):
-            return self._arguments(node.args, skip=0)
+            return self._call(node.args, skip=0)
         if node.keywords:  # a metaclass may take the call over
             return None
-        makers = [inner for inner in node.body if isinstance(inner, ast.FunctionDef) and inner.name == "__init__"]
-        if any(isinstance(inner, ast.FunctionDef) and inner.name == "__new__" for inner in node.body):
+        methods = {inner.name: inner for inner in node.body if isinstance(inner, ast.FunctionDef)}
+        if "__new__" in methods:
             return None
-        if makers:
-            return None if makers[0].decorator_list else self._arguments(makers[0].args, skip=1)
-        if len(node.bases) != 1 or not isinstance(node.bases[0], ast.Name):
-            return _bare_module(node)
-        return self.arguments(node.bases[0].id)
+        if "__init__" in methods:
+            made = methods["__init__"]
+            return None if made.decorator_list else self._call(made.args, skip=1)
+        if len(node.bases) == 1 and isinstance(node.bases[0], ast.Name):
+            return self.signature(node.bases[0].id)
+        bare = [ast.unparse(base) for base in node.bases] in (["nn.Module"], ["torch.nn.Module"])
+        return inspect.Signature() if bare else None
 
     def forward(self, name: str) -> inspect.Signature | None:
         """What the forward of a class takes; None where only running the file can tell."""
@@ -90,28 +79,11 @@ class SourceFile:
         base = node.bases[0] if len(node.bases) == 1 else None
         return self.forward(base.id) if isinstance(base, ast.Name) else None
 
-    def _arguments(self, given: ast.arguments, skip: int) -> Arguments | None:
-        hints = {a.arg: a.annotation for a in [*given.posonlyargs, *given.args, *given.kwonlyargs] if a.annotation}
-        if any(self._may_be_dataclass(hint) for hint in hints.values()):
+    def _call(self, given: ast.arguments, skip: int) -> inspect.Signature | None:
+        hints = [a.annotation for a in [*given.posonlyargs, *given.args, *given.kwonlyargs] if a.annotation]
+        if any(map(self._may_be_dataclass, hints)):
             return None  # its fields can be changed too
-        positional = [argument.arg for argument in [*given.posonlyargs, *given.args]]
-        without_default = positional[: len(positional) - len(given.defaults)]
-        keyword_only = [argument.arg for argument in given.kwonlyargs]
-        needed = [
-            argument.arg
-            for argument, default in zip(given.kwonlyargs, given.kw_defaults, strict=True)
-            if default is None
-        ]
-        return Arguments(
-            (*positional[skip:], *keyword_only),
-            (*without_default[skip:], *needed),
-            takes_any=given.kwarg is not None,
-            hints={
-                name: PLAIN_TYPES[hint.id]
-                for name, hint in hints.items()
-                if isinstance(hint, ast.Name) and hint.id in PLAIN_TYPES
-            },
-        )
+        return _signature(given, skip)
 
     def _may_be_dataclass(self, hint: ast.expr) -> bool:
         named = {node.id for node in ast.walk(hint) if isinstance(node, ast.Name) and not hasattr(builtins, node.id)}
@@ -137,13 +109,6 @@ def _is_plain(base: ast.expr) -> bool:
     return ast.unparse(base).endswith(("Enum", "nn.Module"))
 
 
-def _bare_module(node: ast.ClassDef) -> Arguments | None:
-    """A class that adds no `__init__` to `nn.Module` takes no arguments."""
-    if [ast.unparse(base) for base in node.bases] in (["nn.Module"], ["torch.nn.Module"]):
-        return Arguments((), (), takes_any=False)
-    return None
-
-
 class _Written:
     """The default of an argument, as the file writes it."""
 
@@ -155,18 +120,18 @@ class _Written:
         return self._text
 
 
-def _signature(given: ast.arguments) -> inspect.Signature:
-    """A method's signature without `self`."""
+def _signature(given: ast.arguments, skip: int = 1) -> inspect.Signature:
+    """What a function takes, with the annotations that are plain types; `skip=1` leaves out a method's `self`."""
     kinds = inspect.Parameter
     positional = [(a, kinds.POSITIONAL_ONLY) for a in given.posonlyargs] + [
         (a, kinds.POSITIONAL_OR_KEYWORD) for a in given.args
     ]
     defaults: list[ast.expr | None] = [*[None] * (len(positional) - len(given.defaults)), *given.defaults]
-    made = [_parameter(a.arg, kind, default) for (a, kind), default in zip(positional, defaults, strict=True)][1:]
+    made = [_parameter(a, kind, default) for (a, kind), default in zip(positional, defaults, strict=True)][skip:]
     if given.vararg:
         made.append(kinds(given.vararg.arg, kinds.VAR_POSITIONAL))
     made += [
-        _parameter(a.arg, kinds.KEYWORD_ONLY, default)
+        _parameter(a, kinds.KEYWORD_ONLY, default)
         for a, default in zip(given.kwonlyargs, given.kw_defaults, strict=True)
     ]
     if given.kwarg:
@@ -174,11 +139,16 @@ def _signature(given: ast.arguments) -> inspect.Signature:
     return inspect.Signature(made)
 
 
-def _parameter(name: str, kind: Any, default: ast.expr | None) -> inspect.Parameter:
-    if default is None:
-        return inspect.Parameter(name, kind)
+def _parameter(argument: ast.arg, kind: Any, default: ast.expr | None) -> inspect.Parameter:
+    hint = argument.annotation
+    known = PLAIN_TYPES.get(hint.id) if isinstance(hint, ast.Name) else None
     is_none = isinstance(default, ast.Constant) and default.value is None
-    return inspect.Parameter(name, kind, default=None if is_none else _Written(default))
+    return inspect.Parameter(
+        argument.arg,
+        kind,
+        default=inspect.Parameter.empty if default is None else None if is_none else _Written(default),
+        annotation=inspect.Parameter.empty if known is None else known,
+    )
 
 
 def _statements(tree: ast.AST) -> Iterator[ast.AST]:

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from ..errors import InputError, did_you_mean
 from .address import Address
 from .blueprint import Blueprint, Call, Sizes
 from .changes import type_hints, typed, typed_arguments
+from .complaints import unknown_argument, unknown_model
 from .packages import library, torchvision
 from .users import TargetRaised, users_code
 
@@ -22,7 +22,8 @@ def torchvision_blueprint(address: Address) -> Blueprint:
     import torch
 
     models = torchvision().models
-    _check_known(address, models.list_models())
+    if address.name not in models.list_models():
+        raise unknown_model(address.kind, address.name, models.list_models())
     builder = models.get_model_builder(address.name)
     arguments = typed_arguments(address.shown, builder, address.changes)
     # a detection or segmentation model would download the weights of its backbone
@@ -52,7 +53,7 @@ def timm_blueprint(address: Address) -> Blueprint:
 
     timm = library("timm")
     if not timm.is_model(address.name):
-        _check_known(address, timm.list_models())
+        raise unknown_model(address.kind, address.name, timm.list_models())
     arguments = _typed_by_class(address, timm.model_entrypoint(address.name))
 
     def build() -> Any:
@@ -88,7 +89,7 @@ def _known_arguments(address: Address, builder: Callable[..., Any]) -> Iterator[
             raise
         kind = getattr(sys.modules[builder.__module__], refused[1], None)
         known = inspect.signature(kind).parameters if kind is not None else ()
-        raise InputError(f"{address.shown} has no argument {refused[2]!r}.{did_you_mean(refused[2], known)}") from None
+        raise unknown_argument(address.shown, refused[2], known, listed=False) from None
 
 
 def _image(model: Any, arguments: dict[str, Any]) -> tuple[int, int, int]:
@@ -96,11 +97,6 @@ def _image(model: Any, arguments: dict[str, Any]) -> tuple[int, int, int]:
     size = arguments.get("img_size", (height, width))
     height, width = size if isinstance(size, tuple | list) else (size, size)
     return int(arguments.get("in_chans", channels)), int(height), int(width)
-
-
-def _check_known(address: Address, names: list[str]) -> None:
-    if address.name not in names:
-        raise InputError(f"{address.kind} has no model {address.name!r}.{did_you_mean(address.name, names)}")
 
 
 def _said(shape: tuple[int, ...]) -> str:
