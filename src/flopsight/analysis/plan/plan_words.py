@@ -39,7 +39,7 @@ def why(parts: Mapping[str, float], memory: Mapping[str, int], machine: Machine)
     said = f"{first[0]} take {units.percent(first[1] / step)} of the predicted step"
     if second:
         said += f", then {second[0]} {units.percent(second[1] / step)}"
-    return f"{said}; {units.percent(peak / room)} of the memory is used, most of it {kind}"
+    return f"{said}; the next limit is memory, of which {units.percent(peak / room)} is used, most by {kind}"
 
 
 def assumptions(work: Workload, case: Case, machine: Machine) -> tuple[str, ...]:

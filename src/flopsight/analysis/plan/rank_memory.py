@@ -22,7 +22,8 @@ def rank_memory(work: Workload, case: Case, machine: Machine) -> Memory:
     }
     # over stages gradients of all micro-batches are added up before they are reduced once
     gradients = on_device * (held if stages > 1 else shard) * case.gradient_bytes
-    early = case.accumulate > 1 or stages > 1
+    # gradients of an earlier micro-batch, or the buckets of DistributedDataParallel, are there before backward
+    early = case.accumulate > 1 or stages > 1 or (case.axis("dp") > 1 and case.axis("fsdp") == 1)
     begin = {**lasting, "gradients": gradients if early else 0.0, **_gathered(work, case, held, at_loss=True)}
     begin["activations"], begin["temporaries"] = _begin_of_backward(work, case, machine)
     end = {**lasting, "gradients": gradients, **_gathered(work, case, held, at_loss=False)}
@@ -51,9 +52,10 @@ def _gathered(work: Workload, case: Case, held: float, *, at_loss: bool) -> dict
         return {"gathered": cast}
     block = max((held_params(part, case) for part in work.blocks), default=0.0)
     rest = held_params(work.rest, case) if case.axis("pp") == 1 else 0.0
+    if at_loss:  # the unit that runs, and the root, which stays gathered
+        return {"gathered": (rest + case.wrap * block if case.reshards else held) * case.compute_bytes}
     whole = rest + 2 * case.wrap * block if case.reshards else held
-    waiting = rest if at_loss else rest + case.wrap * block
-    return {"gathered": whole * case.compute_bytes + waiting * case.compute_bytes}
+    return {"gathered": (whole + rest + case.wrap * block) * case.compute_bytes}
 
 
 def _whole(parts: dict[str, float], machine: Machine) -> Memory:
