@@ -12,7 +12,7 @@ from flopsight.cli.app import app
 ROOT = Path(__file__).parent.parent.parent
 PAGES = sorted(["README.md", "examples/lenet.py", *(str(page.relative_to(ROOT)) for page in ROOT.glob("docs/*.md"))])
 LINE = re.compile(
-    r"^(?:\$ )?(flopsight (?:profile|sweep|targets|run|show|diff|check|merge|ops|device|doctor|demo)\b.*?)(?:  +.*|\s*#.*)?$",
+    r"^(?:\$ )?(flopsight (?:profile|sweep|plan|targets|run|show|diff|check|merge|ops|device|doctor|demo)\b.*?)(?:  +.*|\s*#.*)?$",
     re.MULTILINE,
 )
 

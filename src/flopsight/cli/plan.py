@@ -58,7 +58,7 @@ def plan(
         float | None, typer.Option("--between-nodes", help="Gbit/s of each GPU's network card.")
     ] = None,
     assume: Annotated[
-        str | None, typer.Option("--assume", help="Override assumptions by name: attention=0.5,chunks=4.")
+        str | None, typer.Option("--assume", help="Override assumptions by name: attention=0.5,chunks=8.")
     ] = None,
     serve: Annotated[bool, typer.Option("--serve", help="Plan generation instead of training.")] = False,
     prompt: Annotated[str | None, typer.Option("--prompt", help="With --serve: tokens of the prompt, 4k.")] = None,

@@ -44,6 +44,11 @@ class Case:
         return self.axis("tp") * self.axis("cp") * self.axis("ep")
 
     @property
+    def shards(self) -> int:
+        """Ranks over which what lasts is sharded: those of fsdp and, since they share gradients, of cp."""
+        return self.axis("fsdp") * self.axis("cp")
+
+    @property
     def replicas(self) -> int:
         """Ranks with a micro-batch of their own."""
         return self.axis("dp") * self.axis("fsdp")
@@ -92,7 +97,7 @@ class Case:
     @property
     def offloads(self) -> bool:
         """Whether shards, gradients and state live in the host's memory."""
-        return bool(self.fsdp.get("offload")) and self.axis("fsdp") > 1
+        return bool(self.fsdp.get("offload")) and self.shards > 1
 
     @property
     def wrap(self) -> int:

@@ -13,7 +13,7 @@ from ...hardware.named import datasheet, named_device
 from ...results.ceilings import Ceilings
 from ...results.comm import wire_bytes
 
-CHUNKS = 2
+CHUNKS = 4
 """Parts of the model that a stage of a pipeline holds, run in turns (interleaved 1F1B)."""
 FRAGMENTS = 0.08
 """Of what comes and goes in a step, what the caching allocator holds beyond it; torchtitan's reserved memory is 7 to 13 % above ours."""

@@ -36,16 +36,16 @@ def why(parts: Mapping[str, float], memory: Mapping[str, int], machine: Machine)
     step = sum(parts.values())
     ordered = sorted(parts.items(), key=lambda item: -item[1])
     first, second = ordered[0], ordered[1] if len(ordered) > 1 else None
-    said = f"{first[0]} take {units.percent(first[1] / step)} of the predicted step"
+    said = f"{units.percent(first[1] / step)} of the predicted step goes to {first[0]}"
     if second:
-        said += f", then {second[0]} {units.percent(second[1] / step)}"
+        said += f", {units.percent(second[1] / step)} to {second[0]}"
     return f"{said}; the next limit is memory, of which {units.percent(peak / room)} is used, most by {kind}"
 
 
 def assumptions(work: Workload, case: Case, machine: Machine) -> tuple[str, ...]:
     """Everything that a prediction takes for granted, each with the name that overrides it."""
     lines = [*machine_words(machine), _state(case)]
-    if case.axis("fsdp") > 1:
+    if case.shards > 1:
         kept = "freed after forward" if case.reshards else "kept until backward"
         lines.append(
             f"FSDP gathers a unit of {case.wrap} block{'s' if case.wrap > 1 else ''} while the one before runs, reduces gradients "
@@ -57,7 +57,9 @@ def assumptions(work: Workload, case: Case, machine: Machine) -> tuple[str, ...]
             "block and pass are not covered"
         )
     if case.axis("cp") > 1:
-        lines.append("context parallel by closed form: work divided evenly, keys and values gathered before attention")
+        lines.append(
+            "context parallel by closed form: work divided evenly, keys and values gathered before attention, weights sharded over cp too"
+        )
     if case.axis("ep") > 1:
         lines.append(
             "expert parallel by closed form: tokens spread evenly over experts, two exchanges a block and pass"
@@ -68,7 +70,7 @@ def assumptions(work: Workload, case: Case, machine: Machine) -> tuple[str, ...]
         lines.append(
             f"pipeline by closed form: {schedule}, embedding and head counted as a layer each if uneven: chunks"
         )
-    if case.axis("dp") > 1 and case.axis("fsdp") == 1:
+    if case.axis("dp") > 1 and case.shards == 1:
         lines.append("replicas average gradients behind the last micro-batch's backward")
     if case.compile:
         lines.append(f"a compiler leaves {machine.fused:.0%} of the bytes of pointwise chains: fused")

@@ -14,7 +14,7 @@ def rank_memory(work: Workload, case: Case, machine: Machine) -> Memory:
     """The peak by kind: at the start of backward, when all activations are kept, or at its end, when all gradients are."""
     stages = case.axis("pp")
     held = held_params(Part(params=work.params // stages, experts=work.experts // stages), case)
-    shard = held / case.axis("fsdp")
+    shard = held / case.shards
     on_device = 0.0 if case.offloads else 1.0
     lasting = {
         "parameters": on_device * shard * case.weight_bytes,
@@ -23,7 +23,7 @@ def rank_memory(work: Workload, case: Case, machine: Machine) -> Memory:
     # over stages gradients of all micro-batches are added up before they are reduced once
     gradients = on_device * (held if stages > 1 else shard) * case.gradient_bytes
     # gradients of an earlier micro-batch, or the buckets of DistributedDataParallel, are there before backward
-    early = case.accumulate > 1 or stages > 1 or (case.axis("dp") > 1 and case.axis("fsdp") == 1)
+    early = case.accumulate > 1 or stages > 1 or (case.axis("dp") > 1 and case.shards == 1)
     begin = {**lasting, "gradients": gradients if early else 0.0, **_gathered(work, case, held, at_loss=True)}
     begin["activations"], begin["temporaries"] = _begin_of_backward(work, case, machine)
     end = {**lasting, "gradients": gradients, **_gathered(work, case, held, at_loss=False)}
@@ -47,7 +47,7 @@ def _begin_of_backward(work: Workload, case: Case, machine: Machine) -> tuple[fl
 
 def _gathered(work: Workload, case: Case, held: float, *, at_loss: bool) -> dict[str, float]:
     """Weights in the precision of compute beside their shards, and gradients that are not reduced yet."""
-    if case.axis("fsdp") == 1:
+    if case.shards == 1:
         cast = held * case.compute_bytes if case.compute_bytes < case.weight_bytes else 0.0
         return {"gathered": cast}
     block = max((held_params(part, case) for part in work.blocks), default=0.0)

@@ -171,25 +171,25 @@ def held_params(part: Part, case: Case) -> float:
 
 def gathers(part: Part, case: Case, machine: Machine) -> float:
     """Seconds in which FSDP gathers the weights of a part."""
-    ranks = case.axis("fsdp")
+    ranks = case.shards
     shard = held_params(part, case) * case.compute_bytes / ranks
-    return machine.seconds(ALL_GATHER, shard, ranks, case.apart("fsdp"))
+    return machine.seconds(ALL_GATHER, shard, ranks, case.apart("cp"))
 
 
 def reductions(part: Part, case: Case, machine: Machine) -> float:
     """Seconds in which FSDP reduces the gradients of a part, over replicas too."""
-    ranks, copies = case.axis("fsdp"), case.axis("dp")
+    ranks, copies = case.shards, case.axis("dp")
     if ranks == 1:
         return 0.0
     handed = held_params(part, case) * case.reduce_bytes
     between = machine.seconds(ALL_REDUCE, handed / ranks, copies, case.apart("dp")) / case.accumulate
-    return machine.seconds(REDUCE_SCATTER, handed, ranks, case.apart("fsdp")) + between
+    return machine.seconds(REDUCE_SCATTER, handed, ranks, case.apart("cp")) + between
 
 
 def _averaging(params: float, experts: float, case: Case, machine: Machine, back: float, depth: int) -> float:
     """Seconds of averaging gradients over plain replicas that the last micro-batch's backward does not cover."""
     copies = case.axis("dp")
-    if copies == 1 or case.axis("fsdp") > 1:
+    if copies == 1 or case.shards > 1:
         return 0.0
     held = held_params(Part(params=int(params), experts=int(experts)), case)
     whole = machine.seconds(ALL_REDUCE, held * case.gradient_bytes, copies, case.apart("dp"))
@@ -205,7 +205,7 @@ def optimizer_seconds(work: Workload, case: Case, machine: Machine) -> float:
     """The update: weights, gradients and state, read and written once by a fused optimizer."""
     stages = case.axis("pp")
     whole = Part(params=work.params // stages, experts=work.experts // stages)
-    held = held_params(whole, case) / case.axis("fsdp")
+    held = held_params(whole, case) / case.shards
     moved = held * (3 * case.weight_bytes + 2 * case.state_bytes)
     if case.offloads:
         crossing = held * (case.gradient_bytes + case.weight_bytes)
