@@ -80,8 +80,12 @@ def _why(problem: BaseException | None) -> str:
 
 def _store() -> Any:
     """A part of the job's store for this round; every rank counts its rounds, so they agree without a word."""
-    plain = distributed.distributed_c10d._get_default_store()
-    return PrefixStore(f"flopsight/gather/{next(_rounds)}", plain)
+    return PrefixStore(f"flopsight/gather/{next(_rounds)}", job_store())
+
+
+def job_store() -> Any:
+    """The job's key-value store."""
+    return distributed.distributed_c10d._get_default_store()
 
 
 def _collected(store: Any, size: int, timeout: float, now: Callable[[], float] = time.monotonic) -> Job:

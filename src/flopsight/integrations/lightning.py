@@ -15,7 +15,9 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 from ..distributed.topology import world_of
 from ..results.profile import Profile
 from ..results.records import PHASES
+from ..results.run import Run
 from .follower import Follower
+from .monitored_training import MonitoredTraining
 
 
 class FlopsightCallback(Callback):  # type: ignore[misc]
@@ -26,9 +28,20 @@ class FlopsightCallback(Callback):  # type: ignore[misc]
         steps: Iterable[int] = range(2, 7),
         save_to: str | Path | None = None,
         phases: Sequence[str] = PHASES,
+        *,
+        monitor: bool = False,
+        every: int = 10,
+        to: Any = (),
     ) -> None:
+        """With `monitor`, every step is watched instead of a window, and each `every` steps have their figures logged."""
         self._follower = Follower(steps, save_to, phases)
+        self._monitored = MonitoredTraining(every, to) if monitor else None
         self._step = 0
+
+    @property
+    def run(self) -> Run | None:
+        """With `monitor=True`, the run so far."""
+        return None if self._monitored is None else self._monitored.run
 
     @property
     def profile(self) -> Profile | None:
@@ -39,12 +52,15 @@ class FlopsightCallback(Callback):  # type: ignore[misc]
         """Begin a window; the sanity check has run by now."""
         optimizer = trainer.optimizers[0] if len(trainer.optimizers) == 1 else None
         self._step = trainer.global_step
+        if self._monitored is not None:
+            self._monitored.begin(pl_module, optimizer, main=trainer.is_global_zero)
+            return
         world = world_of([trainer.strategy.model])
         self._follower.begin(pl_module, optimizer, world=world, main=trainer.is_global_zero)
 
     def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
         """A batch begins, and with it a step unless gradients accumulate."""
-        self._follower.step_begins()
+        (self._follower if self._monitored is None else self._monitored).step_begins()
 
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
@@ -53,18 +69,20 @@ class FlopsightCallback(Callback):  # type: ignore[misc]
         if trainer.global_step == self._step:
             return
         self._step = trainer.global_step
-        figures = self._follower.step_ends()
+        figures = (self._follower if self._monitored is None else self._monitored).step_ends()
         if figures:
             pl_module.log_dict(figures, rank_zero_only=True)
 
     def on_validation_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """A validation is no part of a step."""
-        self._follower.interrupted()
+        (self._follower if self._monitored is None else self._monitored).interrupted()
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Training is over, perhaps before the window was."""
-        self._follower.end()
+        (self._follower if self._monitored is None else self._monitored).end()
 
     def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
         """Stop watching."""
         self._follower.stop()
+        if self._monitored is not None:
+            self._monitored.end()

@@ -14,8 +14,10 @@ from transformers import TrainerCallback
 
 from ..results.profile import Profile
 from ..results.records import PHASES
+from ..results.run import Run
 from ..results.world import World
 from .follower import Follower
+from .monitored_training import MonitoredTraining
 
 if TYPE_CHECKING:
     from transformers import Trainer
@@ -29,9 +31,20 @@ class FlopsightCallback(TrainerCallback):  # type: ignore[misc]
         steps: Iterable[int] = range(2, 7),
         save_to: str | Path | None = None,
         phases: Sequence[str] = PHASES,
+        *,
+        monitor: bool = False,
+        every: int = 10,
+        to: Any = (),
     ) -> None:
+        """With `monitor`, every step is watched instead of a window, and each `every` steps have their figures logged."""
         self._follower = Follower(steps, save_to, phases)
+        self._monitored = MonitoredTraining(every, to) if monitor else None
         self._figures: dict[str, float] = {}
+
+    @property
+    def run(self) -> Run | None:
+        """With `monitor=True`, the run so far."""
+        return None if self._monitored is None else self._monitored.run
 
     @property
     def profile(self) -> Profile | None:
@@ -47,16 +60,26 @@ class FlopsightCallback(TrainerCallback):  # type: ignore[misc]
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Begin a window."""
         self._figures = {}
+        if self._monitored is not None:
+            self._monitored.begin(kwargs["model"], kwargs.get("optimizer"), main=state.is_world_process_zero)
+            return
         self._follower.begin(
             kwargs["model"], kwargs.get("optimizer"), world=_world(args), main=state.is_world_process_zero
         )
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """A step begins, with the first of its batches."""
+        if self._monitored is not None:
+            self._monitored.step_begins()
+            return
         self._follower.step_begins()
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """The optimizer has stepped; after the last step of the window, ask for a log."""
+        """The optimizer has stepped; after the last step of a window, ask for a log."""
+        if self._monitored is not None:
+            # no log is asked for: ranks would not ask after the same step, and they exchange their losses for it
+            self._figures |= self._monitored.step_ends()
+            return
         self._figures |= self._follower.step_ends()
         if self._figures:
             control.should_log = True
@@ -69,15 +92,15 @@ class FlopsightCallback(TrainerCallback):  # type: ignore[misc]
 
     def on_evaluate(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """An evaluation is no part of a step."""
-        self._follower.interrupted()
+        (self._follower if self._monitored is None else self._monitored).interrupted()
 
     def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Neither is a checkpoint."""
-        self._follower.interrupted()
+        (self._follower if self._monitored is None else self._monitored).interrupted()
 
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Training is over, perhaps before the window was."""
-        self._follower.end()
+        (self._follower if self._monitored is None else self._monitored).end()
 
 
 def _world(args: Any) -> World:

@@ -41,6 +41,8 @@ class Interval:
     samples: int | None = None
     waited: float = 0.0
     """Seconds from the end of a step to the next call of the model, of the timed steps."""
+    called: float = 0.0
+    """Seconds in calls of the model on the host, of the timed steps: a rank spends them alone, without the others."""
     peak_bytes: int | None = None
     allocated_bytes: int | None = None
     energy: float | None = None
@@ -99,6 +101,11 @@ class Interval:
         return self.waited / self.timed if self.timed else None
 
     @property
+    def own_seconds(self) -> float | None:
+        """Mean time of a step before ranks wait for each other: data and forward."""
+        return (self.waited + self.called) / self.timed if self.timed else None
+
+    @property
     def joules(self) -> float | None:
         """Energy of a step, the mean; None while the counter has not moved far enough."""
         return self.energy / self.metered if self.energy is not None and self.metered else None
@@ -122,6 +129,7 @@ class Interval:
             tokens=self._timed_sum(other, "tokens"),
             samples=self._timed_sum(other, "samples"),
             waited=self.waited + other.waited,
+            called=self.called + other.called,
             peak_bytes=_most(self.peak_bytes, other.peak_bytes),
             allocated_bytes=other.allocated_bytes,
             energy=_either(self.energy, other.energy),

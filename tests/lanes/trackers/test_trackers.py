@@ -91,3 +91,64 @@ def logged(data: bytes, block: int = 32768, header: int = 7):
         if kind in (1, 4):
             yield record
             record = b""
+
+
+def monitored(to, every=2):
+    """Four steps, of which every two make a record; their FLOPs are worked by hand."""
+    torch.set_num_threads(1)
+    model = nn.Sequential(nn.Linear(INPUTS, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, OUTPUTS))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with flopsight.monitor(model, optimizer, every=every, to=to):
+        for _ in range(4):
+            model(torch.randn(BATCH, INPUTS)).square().mean().backward()
+            optimizer.step()
+    up, down = BATCH * INPUTS * HIDDEN, BATCH * HIDDEN * OUTPUTS
+    return 2 * (2 * (up + down) + down)
+
+
+def test_a_monitored_run_is_in_the_event_file(tmp_path):
+    with SummaryWriter(tmp_path) as writer:
+        flops = monitored(writer)
+
+    events = EventAccumulator(str(tmp_path))
+    events.Reload()
+    assert [(event.step, event.value) for event in events.Scalars("flopsight/model_flops")] == [(1, flops), (3, flops)]
+
+
+def test_a_monitored_run_is_in_an_offline_wandb_run(tmp_path):
+    with wandb.init(mode="offline", dir=tmp_path, project="p") as run:
+        flops = monitored(run)
+
+    rows = [row for row in offline_history(tmp_path) if "flopsight/model_flops" in row]
+    assert [(row["_step"], row["flopsight/model_flops"]) for row in rows] == [(1, flops), (3, flops)]
+
+
+def test_a_monitored_run_is_in_mlflow(tmp_path):
+    mlflow = pytest.importorskip("mlflow")
+    mlflow.set_tracking_uri(f"sqlite:///{tmp_path}/mlflow.db")
+    with mlflow.start_run() as run:
+        flops = monitored(mlflow)
+
+    found = mlflow.MlflowClient().get_metric_history(run.info.run_id, "flopsight/model_flops")
+    assert [(metric.step, metric.value) for metric in found] == [(1, flops), (3, flops)]
+
+
+def test_a_monitored_run_is_in_trackio(tmp_path, monkeypatch):
+    monkeypatch.setenv("TRACKIO_DIR", str(tmp_path))
+    trackio = pytest.importorskip("trackio")
+    rows = []
+    run = trackio.init(project="p", embed=False)
+    monkeypatch.setattr(type(run), "log", lambda _run, metrics, step=None: rows.append((step, metrics)))
+    flops = monitored(trackio)
+    trackio.finish()
+
+    assert [(step, row["flopsight/model_flops"]) for step, row in rows] == [(1, flops), (3, flops)]
+
+
+def test_prometheus_reads_the_text_of_a_monitored_run(tmp_path):
+    parser = pytest.importorskip("prometheus_client.parser")
+    flops = monitored(tmp_path / "flopsight.prom")
+
+    families = parser.text_string_to_metric_families((tmp_path / "flopsight.prom").read_text())
+    found = {family.name: family.samples[0].value for family in families}
+    assert found["flopsight_model_flops"] == flops

@@ -15,6 +15,7 @@ from ...capture.hooks.patches import Call
 from ...capture.model.model_run import ModelRun, batch_size_of, tokens_of
 from ...capture.time.clock import pausing
 from ...capture.twin.meta_copy import NoTwinError
+from ...distributed.topology import is_engine
 from .backward_path import CallGraph, calls_reached
 from .counted_work import CallCount, CountedWork, Work, count_call, may_train
 from .live_steps import LiveSteps, SlowProfile
@@ -63,7 +64,8 @@ class CallWork:
         if known is None:
             held = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
             watched = {id(parameter) for model in self._given for parameter in model.parameters()}
-            known = self._optimizers[optimizer] = bool(held & watched) or not held
+            flat = any(map(is_engine, self._given))  # whose optimizers hold parts of one flat tensor
+            known = self._optimizers[optimizer] = bool(held & watched) or not held or flat
         return known
 
     def begin(self, step: Step, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], call: Call) -> Call:

@@ -23,7 +23,7 @@ class IntervalSum:
         self._unknown: list[tuple[Hashable, bool]] = []
         """Steps whose work was not known when they ended, and whether they are timed."""
         self.steps = self._timed = 0
-        self._seconds = self._waited = 0.0
+        self._seconds = self._waited = self._called = 0.0
         self._sums: dict[str, float | int] = dict.fromkeys((FLOPS, AT_PEAK, ALL_AT_PEAK, TOKENS, SAMPLES), 0)
         """A figure that is not known of a step is taken out: it is not known of the interval either."""
         self._skipped = self._estimated = self._validations = 0
@@ -47,6 +47,7 @@ class IntervalSum:
             return
         self._timed += 1
         self._seconds += seconds
+        self._called += step.forward
         if step.first_call is not None:
             self._waited += max(0.0, step.first_call - step.host_began - (validated if on_host else 0.0))
         self._add(AT_PEAK, None if work is None else work.at_peak)
@@ -83,6 +84,7 @@ class IntervalSum:
             tokens=tokens,
             samples=samples,
             waited=self._waited,
+            called=self._called,
             skipped=self._skipped,
             estimated=self._estimated,
             validations=self._validations,

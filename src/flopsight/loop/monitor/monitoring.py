@@ -16,7 +16,7 @@ from ...capture.time.clock import pausing
 from ...errors import InputError, StateError, whole_number
 from ...files.whole_files import check_writable
 from ...results.profile import Profile
-from ...results.run import Run
+from ...results.run import Interval, Run
 from ..window import check_optimizer
 from .call_work import CallWork
 from .deliveries import say
@@ -150,6 +150,21 @@ class Monitor:
                 self._book.step()
         except Exception as problem:
             self._fail(problem)
+
+    def restart_step(self) -> None:
+        """Say that the next step begins only now: what the loop did since the last one is in no step."""
+        if self._book is not None:
+            self._book.restart()
+
+    @property
+    def complete(self) -> int:
+        """How many intervals were handed over."""
+        return self._series.complete
+
+    @property
+    def latest(self) -> Interval | None:
+        """The interval that was handed over last."""
+        return self._series.latest
 
     def summary(self) -> Run:
         """The run so far: medians and spread, MFU over time, slow steps; it prints as text."""

@@ -13,14 +13,13 @@ from ...distributed.shards import inside
 from ...distributed.topology import world_of
 from ...engine.run_profile import environment
 from ...files.run_file import VALUES, line_of, totals_of
-from ...results.profile import Environment
 from ...results.run import Interval, Run, thinned
-from ...results.world import World
 from .call_work import CallWork
 from .deliveries import Delivery, Figures
 from .energy import EnergyMeter, energy_counter
 from .intervals import Intervals
 from .process_memory import memory_use
+from .rank_exchange import RankExchange
 from .slow_steps import SlowSteps
 from .step import Step
 from .step_times import StepTimes
@@ -33,6 +32,9 @@ class Series:
     """Everything that was measured so far."""
 
     def __init__(self, deliveries: Sequence[Delivery]) -> None:
+        self.complete = 0
+        """Intervals that were handed over."""
+        self.latest: Interval | None = None
         self._deliveries = deliveries
         self._kept: list[Interval] = []
         self._times = StepTimes()
@@ -40,10 +42,10 @@ class Series:
         self._intervals: Intervals | None = None
         self._work: CallWork | None = None
         self._meter: EnergyMeter | None = None
+        self._ranks: RankExchange | None = None
         self._device = torch.device("cpu")
-        self._model = ""
-        self._environment = Environment()
-        self._world = World()
+        self._head = Run()
+        """What is trained, and where."""
         self._begun = False
 
     def begin(self, intervals: Intervals, work: CallWork, device: torch.device, models: Sequence[nn.Module]) -> None:
@@ -52,6 +54,7 @@ class Series:
         self._slow = SlowSteps(queues=device.type not in ("cpu", "meta"))
         if models:
             self.name(models)
+        self._ranks = RankExchange.of(self._head.world)
         counter = energy_counter(device)
         if counter is not None:
             self._meter = EnergyMeter(counter, lambda: intervals.steps)
@@ -59,9 +62,8 @@ class Series:
 
     def name(self, models: Sequence[nn.Module]) -> None:
         """Note what is trained, and where."""
-        self._model = ", ".join(type(inside(model)).__name__ for model in models)
-        self._environment = environment(ModelRun(models[0]))
-        self._world = world_of(models)
+        names = ", ".join(type(inside(model)).__name__ for model in models)
+        self._head = Run(names, environment(ModelRun(models[0])), world_of(models))
 
     def timed(self, number: int, step: Step, seconds: float) -> None:
         """A step's time is known."""
@@ -78,14 +80,18 @@ class Series:
         used = self._meter.take() if self._meter is not None else None
         if used is not None:
             interval = replace(interval, energy=used[0], metered=used[1])
+        self.complete += 1
+        self.latest = interval
         self._kept.append(interval)
         if len(self._kept) > MOST_KEPT:
             self._kept[:] = thinned(self._kept, MOST_KEPT // 2)
-        if self._deliveries:
+        if self._deliveries or self._ranks is not None:
             self._deliver(interval)
 
     def _deliver(self, interval: Interval) -> None:
         figures = Figures(interval.figures())
+        if self._ranks is not None:
+            figures.update(self._ranks.put(interval))
         run = self._run(())
         slow = [VALUES.encode(step) for step in self._slow.take()]
         figures.line = line_of(interval, None if self._begun else run, slow=slow, **totals_of(run))
@@ -95,6 +101,8 @@ class Series:
 
     def finish(self) -> None:
         """The loop is over: hand over the rest."""
+        if self._ranks is not None:
+            self._ranks.finish()
         if self._meter is not None:
             self._meter.finish()
         if self._intervals is not None:
@@ -107,10 +115,8 @@ class Series:
 
     def _run(self, intervals: tuple[Interval, ...]) -> Run:
         work, low, high = self._work, self._times.quantile(0.25), self._times.quantile(0.75)
-        return Run(
-            model=self._model,
-            environment=self._environment,
-            world=self._world,
+        return replace(
+            self._head,
             intervals=intervals,
             slow=tuple(sorted(self._slow.found, key=lambda slow: slow.step)) if intervals else (),
             median_seconds=self._times.quantile(0.5),

@@ -17,8 +17,12 @@ from .deliveries import Deliver, Delivery, Figures
 
 def make_deliveries(to: Any) -> list[Delivery]:
     """A delivery for every sink that a user named: one, or several in a list or tuple."""
-    named = to if isinstance(to, list | tuple | set) else [] if to is None else [to]
-    return [_delivery(sink) for sink in named]
+    return [_delivery(sink) for sink in as_list(to)]
+
+
+def as_list(to: Any) -> list[Any]:
+    """The sinks that a user named."""
+    return list(to) if isinstance(to, list | tuple | set) else [] if to is None else [to]
 
 
 def _delivery(sink: Any) -> Delivery:

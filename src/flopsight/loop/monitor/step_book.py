@@ -175,6 +175,12 @@ class StepBook:
         self.by_hand = True
         self._hand_over()
 
+    def restart(self) -> None:
+        """Let the step under way begin now, if it has not called a model."""
+        if not self._step.calls:
+            self._step = Step(self.clock.moment(), self.clock.now())
+            self._validating = None
+
     def _end_step(self) -> Step:
         step, now = self._step, self.clock.moment()
         self._end_validation(step)

@@ -1,0 +1,65 @@
+"""What callbacks with `monitor=True` share: a monitor over a framework's loop, whose figures go to the framework's logs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import nn
+
+from ..loop.monitor.monitoring import Monitor
+from ..loop.monitor.sinks import as_list
+from ..results.run import Run
+
+
+class MonitoredTraining:
+    """A framework calls it when training and its steps begin and end."""
+
+    def __init__(self, every: int = 10, to: Any = ()) -> None:
+        self._every, self._to = every, as_list(to)
+        self._live: Monitor | None = None
+        self._ran: Run | None = None
+        self._interrupted = False
+        self._handed = 0
+        Monitor([], every=every, to=self._to)  # what is wrong with the settings is said now, not when training begins
+
+    @property
+    def run(self) -> Run | None:
+        """The run so far; None before training begins."""
+        return self._ran if self._live is None else self._live.summary()
+
+    def begin(self, model: nn.Module, optimizer: torch.optim.Optimizer | None = None, *, main: bool = True) -> None:
+        """Training begins; only the `main` process hands figures over."""
+        self.end()
+        self._handed = 0
+        self._live = Monitor([model], optimizer, every=self._every, to=self._to if main else ())
+        self._live.__enter__()
+
+    def step_begins(self) -> None:
+        """A step begins; what an evaluation or a checkpoint took before it is in no step."""
+        if self._live is not None and self._interrupted:
+            self._live.restart_step()
+        self._interrupted = False
+
+    def step_ends(self) -> dict[str, float]:
+        """A step is over: the figures to log, if an interval is complete."""
+        if self._live is None:
+            return {}
+        self._live.step()
+        intervals = self._live.complete
+        if intervals == self._handed:
+            return {}
+        self._handed = intervals
+        latest = self._live.latest
+        return {} if latest is None else latest.figures()
+
+    def interrupted(self) -> None:
+        """An evaluation or a checkpoint ran between two steps."""
+        self._interrupted = True
+
+    def end(self) -> None:
+        """Training is over."""
+        live, self._live = self._live, None
+        if live is not None:
+            live.__exit__(None, None, None)
+            self._ran = live.summary()
