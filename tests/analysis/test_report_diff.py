@@ -81,3 +81,15 @@ def test_the_verdict_names_the_heaviest_change():
 
     assert diff_verdict(compare(before, before)) == "Nothing changed."
     assert diff_verdict(compare(before, after)) == "Heaviest of 2 changes: b (B), new: +2.00 k FLOPs"
+
+
+def test_the_page_and_the_text_agree_on_what_is_heaviest():
+    # half of the parameters are new in `wide`; `busy` does a thousandth more of the model's work
+    before = net(module("wide", "A", params=(1000,)), module("busy", "B", flops=10**9))
+    after = net(module("wide", "A", params=(2000,)), module("busy", "B", flops=10**9 + 10**6))
+    comparison = compare(before, after)
+
+    _, modules = diff_report(comparison)["diff"]
+    assert [row[0] for row in modules["rows"]] == ["wide", "busy"]
+    text = comparison.render()
+    assert text.index("changed wide") < text.index("changed busy")

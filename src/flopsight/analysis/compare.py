@@ -17,7 +17,7 @@ from ..results.job import Job
 from ..results.node import MOST_LETTERS, Node
 from ..results.profile import Profile
 from ..results.timings import Stat
-from .figures import Figure, figure, shown
+from .figures import BOOK, Figure, figure, shown
 from .matching import matched
 
 
@@ -130,6 +130,47 @@ def compare(before: Profile | Job, after: Profile | Job, tolerance: float = 0.05
         why_no_times=why,
         counterparts={new.path: old.path for old, new in pairs},
     )
+
+
+WEIGHED = ("step_flops", "params", "activation_bytes")
+"""The figures by which differences are weighed."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A module that is new, gone or changed: by how much, and what that weighs."""
+
+    module: Node | ModuleChange
+    verb: str
+    """`added`, `removed` or `changed`."""
+    more: tuple[float, ...]
+    """What it has more of each figure in `WEIGHED`: new and removed modules with their submodules, others by themselves."""
+    weight: float
+    """The largest share that it has of the whole model's figures, with its sign."""
+
+
+def differences(comparison: Comparison) -> list[Difference]:
+    """Every difference, the heaviest first."""
+    roots = comparison.before.root, comparison.after.root
+    wholes = [max(1, *(_value(key, root) for root in roots)) for key in WEIGHED]
+    old, new = comparison.before.nodes, comparison.after.nodes
+
+    def weighed(module: Node | ModuleChange, verb: str, more: Iterable[float]) -> Difference:
+        parts = tuple(more)
+        return Difference(module, verb, parts, max((a / b for a, b in zip(parts, wholes, strict=True)), key=abs))
+
+    found = [weighed(node, "added", (_value(key, node) for key in WEIGHED)) for node in comparison.added]
+    found += [weighed(node, "removed", (-_value(key, node) for key in WEIGHED)) for node in comparison.removed]
+    for module in comparison.modules:
+        one, other = old[comparison.counterparts[module.path]], new[module.path]
+        more = (_value(key, other, own=True) - _value(key, one, own=True) for key in WEIGHED)
+        found.append(weighed(module, "changed", more))
+    return sorted(found, key=lambda difference: -abs(difference.weight))
+
+
+def _value(key: str, node: Node, *, own: bool = False) -> float:
+    read = BOOK[key].of_own if own else BOOK[key].of_node
+    return (read(node) if read else None) or 0
 
 
 def parse_limits(texts: Iterable[str]) -> dict[str, float]:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from .. import units
-from ..analysis.compare import Change, Comparison, ModuleChange
+from ..analysis.compare import Change, Comparison, ModuleChange, differences
 from ..analysis.figures import BOOK
 from ..errors import InputError, did_you_mean
 from ..files.printable import one_line, printable
@@ -98,45 +98,19 @@ def _module_lines(comparison: Comparison) -> list[tuple[str, float]]:
 
     The same change in the same place of several blocks is one line.
     """
-    whole = _Whole(comparison)
     found: dict[tuple[str, str, str], tuple[list[str], list[float]]] = {}
-    for verb, path, what, weight in (
-        *(("added", node.path, _said(node), whole.of_node(node)) for node in comparison.added),
-        *(("removed", node.path, _said(node), -whole.of_node(node)) for node in comparison.removed),
-        *(("changed", module.path, _changed(module), whole.of_changes(module)) for module in comparison.modules),
-    ):
+    for one in differences(comparison):
+        what = _changed(one.module) if isinstance(one.module, ModuleChange) else _said(one.module)
+        path, verb = one.module.path, one.verb
         paths, weights = found.setdefault((verb, _INDEX.sub("*", path), what), ([], []))
         paths.append(path or "the model itself")
-        weights.append(weight)
+        weights.append(one.weight)
     lines = []
     for (verb, pattern, what), (paths, weights) in sorted(found.items(), key=lambda entry: -abs(sum(entry[1][1]))):
         where = paths[0] if len(paths) == 1 else f"{pattern} ({len(paths)} modules)"
         lines.append((f"{verb:<7} {where}: {what}", sum(weights)))
     more = len(lines) - MOST_LINES
     return [*lines[:MOST_LINES], (f"and {more} more changes", 0.0)] if more > 0 else lines
-
-
-class _Whole:
-    """Weighs a change: the largest share that it has of the model's FLOPs, parameters or saved bytes, with its sign."""
-
-    def __init__(self, comparison: Comparison) -> None:
-        roots = comparison.before.root, comparison.after.root
-        self._flops = max(1, *(root.total.total.flops for root in roots))
-        self._params = max(1, *(root.params for root in roots))
-        self._saved = max(1, *(root.activation_bytes for root in roots))
-
-    def of_node(self, node: Node) -> float:
-        """The weight of a module that is new or gone."""
-        return self._largest(node.total.total.flops, node.params, node.activation_bytes)
-
-    def of_changes(self, module: ModuleChange) -> float:
-        """The weight of what changed in a module itself."""
-        by = {change.name: (change.after or 0) - (change.before or 0) for change in module.changes}
-        work = sum(by.get(name, 0) for name in ("flops", "backward_flops", "recompute_flops"))
-        return self._largest(work, by.get("params", 0), by.get("activation_bytes", 0))
-
-    def _largest(self, flops: float, params: float, saved: float) -> float:
-        return max(flops / self._flops, params / self._params, saved / self._saved, key=abs)
 
 
 def _said(node: Node) -> str:

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
 from ... import units
 from ...results.node import Node
-from ..compare import Change, Comparison
+from ..compare import Change, Comparison, ModuleChange, differences
 from ..figures import BOOK, Figure, Value
 from .page_data import grid, report
 
 TILES = ("params", "flops", "backward_flops", "activation_bytes", "peak_bytes", "step_latency", "latency")
 """Figures at the top of the page."""
-WEIGHED = ("step_flops", "params", "activation_bytes")
-"""Figures by which a change of a module is weighed."""
 
 
 def diff_report(comparison: Comparison) -> dict[str, Any]:
@@ -98,35 +96,23 @@ def diff_verdict(comparison: Comparison) -> str:
 
 def _ranked(comparison: Comparison) -> list[list[Any]]:
     """Modules by what their change weighs, the heaviest first."""
-    return sorted(_modules(comparison), key=lambda row: -max(abs(row[3]), abs(row[4])))
-
-
-def _modules(comparison: Comparison) -> Iterator[list[Any]]:
-    for node in comparison.added:
-        yield [node.path, node.kind, "new", *(_value(key, node) for key in WEIGHED)]
-    for node in comparison.removed:
-        yield [node.path, node.kind, "removed", *(-_value(key, node) for key in WEIGHED)]
-    old, new = comparison.before.nodes, comparison.after.nodes
-    for module in comparison.modules:
-        one, other = old[comparison.counterparts[module.path]], new[module.path]
-        more = (_value(key, other, own=True) - _value(key, one, own=True) for key in WEIGHED)
-        yield [module.path, module.kind, "; ".join(module.notes) or "changed", *more]
-
-
-def _value(key: str, node: Node, *, own: bool = False) -> float:
-    read = BOOK[key].of_own if own else BOOK[key].of_node
-    return (read(node) if read else None) or 0
+    rows = []
+    for found in differences(comparison):
+        notes = found.module.notes if isinstance(found.module, ModuleChange) else ()
+        what = "new" if found.verb == "added" else "; ".join(notes) or found.verb
+        rows.append([found.module.path, found.module.kind, what, *found.more])
+    return rows
 
 
 def _growth(comparison: Comparison) -> Iterator[Figure]:
     """What each module's subtree has more than before; a new module has all of it more."""
     old, was = comparison.before.nodes, comparison.counterparts
 
-    def more(key: str, node: Node) -> Value:
-        return _value(key, node) - (_value(key, old[was[node.path]]) if node.path in was else 0)
+    def more(read: Callable[[Node], Value], node: Node) -> Value:
+        return (read(node) or 0) - ((read(old[was[node.path]]) or 0) if node.path in was else 0)
 
     for key, name, what in (("step_flops", "FLOPs", "FLOPs of all phases"), ("params", "params", "parameters")):
-        about, read = f"{what}, after minus before", partial(more, key)
+        about, read = f"{what}, after minus before", partial(more, BOOK[key].of_node or (lambda _node: None))
         yield Figure(
             f"more_{name.lower()}", f"change in {name}", "count", about, None, read, adds=False, views="page open"
         )

@@ -10,11 +10,20 @@ from ..notebook import draw
 from ..page import Lines
 
 STYLE = """
-body { font: 14px/1.5 system-ui, sans-serif; color-scheme: light dark; margin: 2rem auto; max-width: 96rem; padding: 0 1.5rem; }
-b { font-size: 1.5rem; } div { white-space: pre-wrap; } table { border-collapse: collapse; margin: 1rem 0; }
-td, th { text-align: right; padding: .1rem .6rem; border-bottom: 1px solid #8883; font-variant-numeric: tabular-nums; white-space: nowrap; }
-td:first-child, th:first-child { text-align: left; }
+:root { color-scheme: light dark; --ink: #1c2430; --soft: #66707f; --line: #e3e7ee; --page: #fff; --card: #f6f8fb; --warn: #b45309; }
+@media (prefers-color-scheme: dark) {
+  :root { --ink: #e6e9ef; --soft: #98a2b3; --line: #2b3240; --page: #12161d; --card: #1a202a; --warn: #f5b04d; }
+}
+body { font: 14px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--page); margin: 2rem auto; max-width: 96rem; padding: 0 1.5rem; }
+h1, b { font-size: 1.5rem; margin: 0 0 1.25rem; } h2 { font-size: 1.05rem; margin: 2rem 0 .5rem; }
+.cards { display: grid; grid-template-columns: repeat(auto-fit, minmax(19rem, 1fr)); gap: 1rem; }
+.card { background: var(--card); border-radius: 8px; padding: .75rem 1rem; }
+.card div { display: flex; justify-content: space-between; gap: 1rem; } .card span:first-child, .soft { color: var(--soft); } .warn { color: var(--warn); }
+table { border-collapse: collapse; margin: 1rem 0; }
+td, th { text-align: right; padding: .1rem .6rem; border-bottom: 1px solid var(--line); font-variant-numeric: tabular-nums; white-space: nowrap; }
+td:first-child, th:first-child { text-align: left; } th { color: var(--soft); font-weight: 500; } body > div { white-space: pre-wrap; }
 """
+"""The look of every page that is plain HTML."""
 
 
 def standalone(name: str, body: str) -> str:
