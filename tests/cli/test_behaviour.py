@@ -39,7 +39,7 @@ def test_a_library_that_lacks_another_is_said_so(flops, tmp_path, monkeypatch):
     (tmp_path / "timm").mkdir()
     (tmp_path / "timm" / "__init__.py").write_text("import not_installed_here.ops\n")
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setattr("flopsight.targets.early_checks.check_target", lambda _address: None)
+    monkeypatch.setattr("flopsight.targets.early_checks.check_target", lambda _address, _specs: None)
     code, _, err = flops("profile", "timm:resnet18")
 
     assert code == 2
