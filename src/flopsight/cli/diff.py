@@ -9,8 +9,9 @@ from typing import Annotated
 import typer
 
 from ..errors import CheckFailed, InputError
-from ..files.store import load_profile
+from ..files.store import load, load_profile
 from ..files.whole_files import check_writable
+from ..results.run import Run
 
 
 def diff(
@@ -35,6 +36,12 @@ def diff(
                 f"-o {output} must end in .html; text and markdown are printed, so send them to a file with >."
             )
         check_writable(output)
+    runs = [found for found in map(load, (before, after)) if isinstance(found, Run)]
+    if len(runs) == 2 and output is None and not limits:
+        from ..render.run_page import difference
+
+        print(difference(*runs))
+        return
     comparison = compare(load_profile(before), load_profile(after), parse_share(tolerance))
     if format == "text" and sys.stdout.isatty():
         from rich.console import Console

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from .. import units
 from ..files.printable import one_line
 from ..results.run import Interval, Run, thinned
@@ -50,6 +52,31 @@ def text(run: Run) -> str:
             for slow in sorted(slowest, key=lambda slow: slow.step)
         ]
     lines += ["", *map(one_line, run.notes)] if run.notes else []
+    return "\n".join(lines)
+
+
+def difference(before: Run, after: Run) -> str:
+    """What changed from one run to another, a line for each figure that both have."""
+    one, other = before.whole, after.whole
+    if one is None or other is None:
+        return "One of the runs has no steps, so there is nothing to compare."
+    read: list[tuple[str, float | None, float | None, Callable[[float], str]]] = [
+        ("MFU", one.mfu, other.mfu, units.percent),
+        ("HFU", one.hfu, other.hfu, units.percent),
+        ("model FLOPs a step", one.model_flops, other.model_flops, units.si),
+        ("step, median", before.median_seconds, after.median_seconds, units.seconds),
+        ("waiting for data", one.data_wait_seconds, other.data_wait_seconds, units.seconds),
+        ("tokens/s", one.tokens_per_second, other.tokens_per_second, units.si),
+        ("samples/s", one.samples_per_second, other.samples_per_second, units.si),
+        ("peak memory", one.peak_bytes, other.peak_bytes, units.size),
+        ("joules a step", one.joules, other.joules, units.si),
+        ("slow steps", len(before.slow), len(after.slow), lambda number: f"{number:,.0f}"),
+    ]
+    lines = [f"{before.steps:,} steps, then {after.steps:,}"]
+    for name, was, now, drawn in read:
+        if was is not None and now is not None:
+            change = f"{(now - was) / was:+.1%}" if was else ""
+            lines.append(f"  {name:<20}{drawn(was):>12} -> {drawn(now):>12}  {change}".rstrip())
     return "\n".join(lines)
 
 

@@ -8,6 +8,7 @@ from loop.monitor.training import mlp, mlp_flops, model_flops, one_step, rows, s
 import flopsight
 from flopsight.errors import OutputError, ProfileFileError
 from flopsight.files.run_file import LineFile
+from flopsight.render.run_page import difference
 from flopsight.results.run import Interval, Run, SlowStep, thinned
 
 
@@ -128,3 +129,13 @@ def test_the_page_draws_the_curves_and_marks_slow_steps(tmp_path):
     assert "&lt;Net&gt;" in page
     assert "step 2" in str(run)
     assert "waiting for data +1 s" in str(run)
+
+
+def test_the_difference_of_two_runs_says_what_changed():
+    def run(seconds):
+        return Run(intervals=(Interval(0, timed=1, seconds=seconds, at_peak=0.2, tokens=100, total_model_flops=8.0),))
+
+    text = difference(run(0.5), run(0.4))
+
+    assert "MFU                        40.0% ->        50.0%  +25.0%" in text
+    assert "tokens/s                     200 ->          250  +25.0%" in text
