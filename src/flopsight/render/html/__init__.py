@@ -37,6 +37,7 @@ POLICY = (
     "script-src 'unsafe-inline'; img-src data: blob:\">"
 )
 """The page may not load or send anything."""
+NUMBERS = {int, float, bool, type(None)}
 STATIC_ROWS = 2000
 """Rows of the tree that a reader without JavaScript sees at most."""
 
@@ -137,7 +138,11 @@ def _printable(value: Any) -> Any:
         return printable(value, keep="\n")
     if isinstance(value, Mapping):
         return {key: _printable(item) for key, item in value.items()}
-    return [_printable(item) for item in value] if isinstance(value, list | tuple) else value
+    if not isinstance(value, list | tuple) or NUMBERS.issuperset(
+        map(type, value)
+    ):  # most of a page are columns of numbers
+        return value
+    return [_printable(item) for item in value]
 
 
 @cache
