@@ -183,7 +183,17 @@ class Serving:
     def _prefill_bytes(self, batch: int, prompt: int) -> float:
         counted = self.made.prompt
         kept = self._kept(prompt, 0) / self._kept(counted, 0)
-        return _scaled(self.made.prefill, batch / self.made.batch, kept, prompt / counted)
+        return _scaled(self.made.prefill, batch / self.made.batch, kept, self._temporaries_grow(prompt))
+
+    def _temporaries_grow(self, prompt: int) -> float:
+        """Temporaries of another prompt over those of the counted one: a line, and a square if scores or masks of all pairs are made."""
+        counted, half = self.made.prompt, self.made.half_prompt
+        whole, shorter = _fleeting(self.made.prefill), _fleeting(half) if half is not None else 0
+        if not whole or not shorter:
+            return prompt / counted
+        fewer = counted // 2
+        square = max(0.0, (whole / counted - shorter / fewer) / (counted - fewer))
+        return (prompt * (whole / counted - square * counted) + square * prompt * prompt) / whole
 
     def _decode_bytes(self, batch: int, prompt: int) -> float:
         counted, new = self.made.prompt, self.made.new_tokens
@@ -210,8 +220,12 @@ def _lasting(profile: Profile) -> int:
 
 def _scaled(profile: Profile, batch: float, kept: float, longer: float) -> float:
     """The peak with so many times the sequences, the cache of each, and the temporaries of each."""
-    cache, lasting = profile.at_peak.get(KV_CACHE, 0), _lasting(profile)
-    return lasting + batch * (kept * cache + longer * ((profile.peak_bytes or 0) - lasting - cache))
+    return _lasting(profile) + batch * (kept * profile.at_peak.get(KV_CACHE, 0) + longer * _fleeting(profile))
+
+
+def _fleeting(profile: Profile) -> int:
+    """What is alive at the peak beside parameters, buffers and the cache."""
+    return (profile.peak_bytes or 0) - _lasting(profile) - profile.at_peak.get(KV_CACHE, 0)
 
 
 def _first_true(holds: Callable[[int], bool]) -> int | None:

@@ -69,6 +69,11 @@ class DecodeLoop:
         """Tokens of each sequence that the decoder has seen after the prompt."""
         return self.prompt
 
+    def halved(self) -> DecodeLoop | None:
+        """The same with half of each prompt; None if there is nothing to halve."""
+        tokens = self.prompt // 2
+        return type(self)(self.model, self._prompt[:, :tokens], self.new_tokens, self.kind) if tokens else None
+
     def new_cache(self) -> Any:
         """An empty cache of keys and values, or of states."""
         return self._empty_cache(self.model.config, self.seen + self.new_tokens)
@@ -110,6 +115,10 @@ class EncodedLoop(DecodeLoop):
     def prompt(self) -> int:
         """Positions that the encoder hands on; known after the prefill."""
         return self._encoded.shape[1]
+
+    def halved(self) -> DecodeLoop | None:
+        """None: an encoder may take sound or an image, whose size is fixed."""
+        return None
 
     @property
     def seen(self) -> int:

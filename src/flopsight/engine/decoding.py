@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -14,6 +15,7 @@ from ..capture.model.model_run import ModelRun
 from ..capture.model.positions import check_positions, positions_of
 from ..capture.time.clock import clock_for
 from ..errors import InputError, whole_number
+from ..results.costs import NO_WORK
 from ..results.generation import Generation, Step
 from ..results.kv_cache import CACHES, DYNAMIC, KV_CACHE
 from ..results.profile import Profile
@@ -103,11 +105,21 @@ def _generated(loop: DecodeLoop, repeats: int) -> Generation:
         prefill = _counted(run, partial(loop.prefill, kv), kv)
         steps = _steps(loop, kv)
         times = _timed(loop, repeats) if repeats and run.device.type != "meta" else (None, None)
+        shorter = loop.halved()
+        half = _counted_prompt(shorter) if shorter is not None else None
         described_cache = describe_cache(kv, loop.kind, batch, loop.seen + new_tokens)
     positions = positions_of(loop.model)
     return Generation(
-        prefill, steps, batch, loop.prompt, new_tokens, loop.seen, described_cache, positions, *times
+        prefill, steps, batch, loop.prompt, new_tokens, loop.seen, described_cache, positions, half, *times
     )  # fmt: skip
+
+
+def _counted_prompt(loop: DecodeLoop) -> Profile:
+    """The prefill of another prompt, without its modules: only its memory is of interest."""
+    kv = loop.new_cache()
+    found = _counted(ModelRun(loop.model, (), loop.inputs), partial(loop.prefill, kv), kv)
+    root = replace(found.root, children=(), ops=(), own=NO_WORK, parameters=())
+    return Profile(root, environment=found.environment, peak_bytes=found.peak_bytes, at_peak=found.at_peak)
 
 
 def _steps(loop: DecodeLoop, after_prompt: Any) -> tuple[Step, ...]:

@@ -43,6 +43,8 @@ class Generation:
     kv: KVCache = NO_CACHE
     positions: int | None = None
     """Tokens that the model has positions for."""
+    half_prompt: Profile | None = None
+    """Half of each prompt in one forward: it shows how memory grows with the tokens. None if the prompt cannot be halved."""
     prefill_time: Stat | None = None
     decode_time: Stat | None = None
     """Seconds of all new tokens together."""

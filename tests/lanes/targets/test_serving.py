@@ -230,8 +230,22 @@ def test_the_largest_batch_fits_and_one_more_does_not():
     assert near.serving("h100-sxm").peak == pytest.approx(memory, rel=0.01)
 
 
+def test_scores_of_all_pairs_end_the_context_earlier():
+    target = load_target("hf:llama-3.1-8b:num_hidden_layers=2", parse_inputs(["4x2048"]), meta=True, generates=True)
+    target.model.set_attn_implementation("eager")
+
+    def counted(prompt):
+        ids = torch.ones(4, prompt, dtype=torch.int64, device="meta")
+        return flopsight.generation(target.model.eval(), ids, 4)
+
+    context = counted(2048).longest_context("h100-sxm")
+    memory = 80 * 2**30
+    assert 4 * 32 * context * context * 2 < memory  # 32 heads in bfloat16, once
+    assert counted(context - 4).serving("h100-sxm").peak == pytest.approx(memory, rel=0.02)
+
+
 @pytest.mark.parametrize("cache", ["dynamic", "static"])
-@pytest.mark.parametrize("name", [LLAMA, DEEPSEEK, GEMMA, T5, MAMBA, GPT2])
+@pytest.mark.parametrize("name", [LLAMA, MIXTRAL, DEEPSEEK, GEMMA, T5, MAMBA, GPT2])
 def test_a_real_model_has_the_rows_of_its_twin(name, cache):
     target = load_target(f"hf:{name}", parse_inputs([f"2x{PROMPT}"]), meta=False, generates=True)
 
