@@ -157,6 +157,22 @@ def test_what_fits_grows_with_sequences_and_tokens():
     assert (serving.largest_batch, serving.longest_context) == (0, 0)
 
 
+def test_predicted_times_have_a_column_of_their_own_if_the_device_was_measured():
+    found = made()
+    device = Ceilings(
+        "a device", flops={"float32": 1e12}, bandwidth=1e11, memory=10**9, source="measured",
+        efficiency={"pointwise": ((1e-9, 0.5), (1.0, 0.5))},
+    )  # fmt: skip
+    steps = tuple(replace(step, profile=replace(step.profile, ceilings=device)) for step in found.steps)
+    found = replace(found, prefill=replace(found.prefill, ceilings=device), steps=steps)
+
+    serving = found.serving()
+    assert serving.predicted(found.last) == pytest.approx(2 * found.last.limit())  # each op at half of its limit
+    assert "least  predicted  bound by" in str(found)
+    assert "predicted: by the shares" in str(found)
+    assert "predicted" not in found.render(on="h100-sxm")
+
+
 def test_a_window_keeps_what_fits_into_it():
     cache = KVCache("dynamic", (CachePart(10), CachePart(100, window=4)), state_bytes=7, encoded_bytes=5)
 
