@@ -40,6 +40,7 @@ MESHES = {
     "fsdp_resharded": {"fsdp": 4},
     "fsdp_pairs": {"fsdp": 4},
     "fsdp_accumulated": {"fsdp": 4},
+    "tp_fused": {"tp": 4},
 }
 """Meshes by the name of the job."""
 OPTIONS = {
@@ -96,6 +97,61 @@ class Language(nn.Module):
         return self.head(x)
 
 
+class Conv1D(nn.Module):
+    """A linear layer whose weight is stored transposed, as in transformers."""
+
+    def __init__(self, inputs, outputs):
+        super().__init__()
+        self.nf = outputs
+        self.weight, self.bias = nn.Parameter(torch.ones(inputs, outputs)), nn.Parameter(torch.zeros(outputs))
+
+    def forward(self, x):
+        return torch.addmm(self.bias, x.view(-1, x.size(-1)), self.weight).view(*x.shape[:-1], self.nf)
+
+
+class FusedAttention(nn.Module):
+    """Queries, keys and values from one product, under GPT-2's names."""
+
+    def __init__(self, linear, ways):
+        super().__init__()
+        self.split_size = WIDTH // ways
+        self.c_attn, self.c_proj = linear(WIDTH, 3 * WIDTH), linear(WIDTH, WIDTH)
+
+    def forward(self, x):
+        parts = self.c_attn(x).split(self.split_size, dim=2)
+        q, k, v = (part.unflatten(-1, (-1, WIDTH // HEADS)).transpose(1, 2) for part in parts)
+        return self.c_proj(F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).flatten(-2))
+
+
+class FusedFeedForward(nn.Module):
+    def __init__(self, linear):
+        super().__init__()
+        self.c_fc, self.c_proj = linear(WIDTH, 4 * WIDTH), linear(4 * WIDTH, WIDTH)
+
+    def forward(self, x):
+        return self.c_proj(F.gelu(self.c_fc(x)))
+
+
+class FusedBlock(nn.Module):
+    def __init__(self, linear, ways):
+        super().__init__()
+        self.norm, self.attn, self.mlp = nn.LayerNorm(WIDTH), FusedAttention(linear, ways), FusedFeedForward(linear)
+
+    def forward(self, x):
+        x = x + self.attn(self.norm(x))
+        return x + self.mlp(x)
+
+
+class Fused(Language):
+    """A model of GPT-2's making, without a plan of its own; `ways` ranks write its layers as nn.Linear."""
+
+    _tp_plan = None
+
+    def __init__(self, linear=Conv1D, ways=1):
+        super().__init__()
+        self.layers = nn.ModuleList(FusedBlock(linear, ways) for _ in range(2))
+
+
 def tokens():
     return torch.arange(BATCH * LENGTH).remainder(VOCABULARY).view(BATCH, LENGTH)
 
@@ -104,7 +160,12 @@ def divided(name):
     """The model on its mesh, as a training script writes it."""
     mesh = init_device_mesh("cpu", tuple(MESHES[name].values()), mesh_dim_names=tuple(MESHES[name]))
     model, names = Language(), mesh.mesh_dim_names
-    if "tp" in names:
+    if name == "tp_fused":
+        model, by_columns, by_rows = Fused(nn.Linear, 4), ColwiseParallel, RowwiseParallel
+        for block in model.layers:
+            parallelize_module(block.attn, mesh["tp"], {"c_attn": by_columns(), "c_proj": by_rows()})
+            parallelize_module(block.mlp, mesh["tp"], {"c_fc": by_columns(), "c_proj": by_rows()})
+    elif "tp" in names:
         styles = {"colwise": ColwiseParallel, "rowwise": RowwiseParallel}
         plan = {path.removeprefix("layers.*."): styles[style]() for path, style in Language._tp_plan.items()}
         for layer in model.layers:

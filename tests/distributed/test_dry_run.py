@@ -4,7 +4,7 @@ import copy
 
 import pytest
 import torch
-from distributed.dry_ranks import BATCH, LENGTH, MESHES, OPTIONS, VOCABULARY, WIDTH, Language, tokens
+from distributed.dry_ranks import BATCH, LENGTH, MESHES, OPTIONS, VOCABULARY, WIDTH, Fused, Language, tokens
 from distributed.processes import checked, run_ranks
 from releases import with_dry_runs
 from torch import distributed, nn
@@ -39,11 +39,12 @@ APART = {
     "fsdp_bf16_full": {"whole"},
     "fsdp_bf16_reduced": {"whole"},
     "fsdp_accumulated": {*PEAK, "whole", "optimizer"},
+    "tp_fused": {"whole"},
 }
 """What a real job shows otherwise.
 
 Gloo's own thread holds the tensors of a collective a moment longer, which the peak shows where products are divided. The
-whole of a job that casts is rebuilt without the casts. A loop that is recorded has no peak, and its optimizer its state.
+whole of a job that casts is rebuilt without the casts, and that of attention which splits a rank's part does not run. A loop that is recorded has no peak, and its optimizer its state.
 """
 
 
@@ -53,7 +54,7 @@ def _jobs():
 
 
 def dry(name, rank):
-    model = Language()
+    model = Fused() if name == "tp_fused" else Language()
     if name.endswith("inference"):
         with torch.no_grad():
             return flopsight.count(model, (tokens(),), mesh=MESHES[name], rank=rank)
@@ -257,6 +258,25 @@ def test_blocks_are_the_outermost_members_of_lists_that_repeat():
 
     assert list(repeated_blocks(Net())) == ["stages.0.0", "stages.0.1", "stages.1.0.layers.0", "stages.1.0.layers.1",
                                             "encoder.layers.0", "encoder.layers.1"]  # fmt: skip
+
+
+def test_the_only_member_of_a_list_is_a_block():
+    profile = flopsight.count(Language(1), (tokens(),), train=True, mesh={"fsdp": 2, "tp": 2})
+
+    assert list(repeated_blocks(Language(1))) == ["layers.0"]
+    assert [row.calls for row in profile.comm if row.op == "all_gather"] == [2, 1]
+
+
+def test_layers_of_gpt_2_are_divided_by_heads_and_columns():
+    tokens_in_batch = BATCH * LENGTH
+    block = 12 * tokens_in_batch * WIDTH**2 + 2 * tokens_in_batch * LENGTH * WIDTH
+    head = tokens_in_batch * WIDTH * VOCABULARY
+
+    profile = flopsight.count(Fused(), (tokens(),), train=True, mesh={"tp": 4})
+
+    assert (profile.macs, profile.whole.macs) == (2 * block // 4 + head, 2 * block + head)
+    sums = [(row.phase, row.calls, row.bytes) for row in profile.comm]
+    assert sums == [(phase, 4, 4 * tokens_in_batch * WIDTH * 4) for phase in ("backward", "forward")]
 
 
 def test_the_command_line_counts_a_rank(tmp_path, monkeypatch, capsys):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 from torch import nn
 
@@ -10,8 +11,13 @@ from torch import nn
 def repeated_blocks(model: nn.Module) -> dict[str, nn.Module]:
     """The blocks by name, in the model's order: outermost members of a list whose class stands there at least twice.
 
-    Layers of torch.nn themselves are too small to be blocks, as in `nn.Sequential(nn.Linear(...), nn.ReLU(), ...)`.
+    Layers of torch.nn themselves are too small to be blocks, as in `nn.Sequential(nn.Linear(...), nn.ReLU(), ...)`. If
+    nothing stands there twice, as in a model of one block, the members of an nn.ModuleList are the blocks.
     """
+    return _members(model, 2, nn.ModuleList | nn.Sequential) or _members(model, 1, nn.ModuleList)
+
+
+def _members(model: nn.Module, least: int, lists: Any) -> dict[str, nn.Module]:
     found: dict[str, nn.Module] = {}
     todo = [("", model)]
     while todo:
@@ -20,7 +26,7 @@ def repeated_blocks(model: nn.Module) -> dict[str, nn.Module]:
         kinds = Counter(type(child) for child in module.children())
         for name, child in module.named_children():
             where = f"{path}.{name}" if path else name
-            if isinstance(module, nn.ModuleList | nn.Sequential) and kinds[type(child)] > 1 and _is_block(child):
+            if isinstance(module, lists) and kinds[type(child)] >= least and _is_block(child):
                 found[where] = child
             else:
                 inside.append((where, child))

@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from ..errors import InputError
+from . import fused_layers
 from .dryrun import Answering
 from .job_options import DEFAULTS, JobOptions
 
@@ -30,8 +31,8 @@ def cut(
     over `dp`; without `fsdp`, DistributedDataParallel averages gradients over `dp`.
     """
     names = mesh.mesh_dim_names or ()
-    if "tp" in names:
-        _divide_products(model, mesh["tp"], tuple(blocks))
+    if "tp" in names and (blocks or "pp" not in names):  # a stage may hold the embedding or the head alone
+        _divide_products(model, mesh["tp"], blocks)
     if "fsdp" in names:
         _shard(model, mesh["dp", "fsdp"] if "dp" in names else mesh["fsdp"], options, list(blocks.values()))
         _settle(model, train=train)
@@ -71,15 +72,13 @@ def _settle(model: Any, *, train: bool) -> None:
         model.unshard()
 
 
-def _divide_products(model: nn.Module, mesh: DeviceMesh, blocks: tuple[str, ...]) -> None:
+def _divide_products(model: nn.Module, mesh: DeviceMesh, blocks: Mapping[str, nn.Module]) -> None:
     from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 
     styles = {COLUMNS: ColwiseParallel, ROWS: RowwiseParallel}
     check_heads(model, mesh.size())
-    divided = 0
-    for path, module, style in planned(model):
-        if not path.startswith(blocks):
-            continue  # embedding, norms and head stay whole
+    layers = list(_layers(model, blocks, mesh.size()))
+    for path, module, style in layers:
         if style not in styles or not isinstance(module, nn.Linear):
             raise InputError(
                 f"The tensor-parallel plan of this model divides {path} ({type(module).__name__}) as {style!r}, which a dry "
@@ -89,12 +88,22 @@ def _divide_products(model: nn.Module, mesh: DeviceMesh, blocks: tuple[str, ...]
         if size % mesh.size():
             raise InputError(f"tp={mesh.size()} does not divide {path}: {size} is not a multiple of {mesh.size()}.")
         parallelize_module(module, mesh, styles[style]())
-        divided += 1
-    if not divided:
+    if not layers:
         raise InputError(
             f"tp={mesh.size()} needs a plan that says which layers are divided, and this model brings none. "
             f"Set one: {PLAN}."
         )
+
+
+def _layers(model: nn.Module, blocks: Mapping[str, nn.Module], ways: int) -> Iterator[tuple[str, nn.Module, str]]:
+    """The layers of the blocks that are divided, and how; embedding, norms and head stay whole."""
+    for path, block in blocks.items():
+        inner = getattr(block, "_checkpoint_wrapped_module", block)
+        plan = fused_layers.plan_of(inner)
+        if plan:
+            fused_layers.prepare(inner, ways)
+        yield from ((f"{path}.{name}", inner.get_submodule(name), style) for name, style in plan.items())
+    yield from (layer for layer in planned(model) if layer[0].startswith(tuple(blocks)))
 
 
 def check_heads(model: nn.Module, ways: int) -> None:
