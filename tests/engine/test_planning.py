@@ -138,7 +138,7 @@ def test_every_time_is_labelled_as_predicted(plan):
         ({"checkpoint": "half"}, r"checkpoint 'half'"),
         ({"fsdp": {"shard": 1}}, r"FSDP has no switch 'shard'"),
         ({"gpus": 0}, r"gpus must be a whole number"),
-        ({"serve": True}, r"plan cannot divide serving"),
+        ({"prompt": 4096}, r"prompt and new are for serving; add serve=True"),
         ({"on": "h1000"}, r"No device 'h1000'"),
     ],
 )

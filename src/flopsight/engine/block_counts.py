@@ -87,6 +87,13 @@ class BlockCounts:
         depth = len(repeated_blocks(self._model))
         return Shape(depth, experts=experts, seq=self.seq, **numbers)
 
+    @property
+    def width(self) -> int:
+        """Numbers of one token between two blocks; 0 if the configuration does not say it."""
+        config = getattr(getattr(self._model, "config", None), "get_text_config", lambda: None)()
+        width = getattr(config, "hidden_size", 0)
+        return width if isinstance(width, int) else 0
+
     def workload(self, micro_batch: int, checkpoint: str) -> Workload:
         """One micro-batch of so many samples, the whole depth of the model."""
         key = micro_batch, checkpoint

@@ -15,6 +15,7 @@ from ..distributed.mesh_axes import check_mesh
 from ..errors import InputError, whole_number
 from ..results.plan import Plan, PlanOption
 from .block_counts import BlockCounts
+from .serving_plan import plan_serving
 
 Said = Callable[[str], object]
 
@@ -43,18 +44,17 @@ def plan(
     assume: Mapping[str, float] | None = None,
     progress: Said | None = None,
 ) -> Plan:
-    """Ways to train a model on so many GPUs of a kind, ranked by predicted speed, those that do not fit last.
+    """Ways to train a model, or to `serve` it, on so many GPUs of a kind, ranked by predicted speed, those that do not fit last.
 
     What is given is fixed, what is None is searched. `target` is a target as on the command line. `batch` is samples a step
     over all GPUs: micro_batch x accumulate x dp x fsdp. `mesh` has the axes dp, fsdp, tp, pp, cp, ep. `checkpoint` is "none",
     "full" or "selective"; `precision` "bf16" (float32 weights, gradients and state, bfloat16 compute), "pure-bf16" or "fp32".
     `fsdp` are FSDP's switches, `between_nodes` the Gbit/s of each GPU's network card, `assume` numbers that a prediction takes
-    for granted, by the names that `option.assumptions` shows. Every time in the result is predicted.
+    for granted, by the names that `option.assumptions` shows. To `serve`, `prompt` and `new` are the tokens of a sequence, and
+    `batch` the sequences at once. Every time in the result is predicted.
     """
-    if serve or prompt is not None or new is not None:
-        raise InputError(
-            "plan cannot divide serving over GPUs yet; flopsight profile TARGET --generate N --on DEVICE sizes one."
-        )
+    if not serve and (prompt is not None or new is not None):
+        raise InputError("prompt and new are for serving; add serve=True (--serve).")
     numbers = {"gpus": gpus, "batch": batch, "seq": seq, "micro_batch": micro_batch, "accumulate": accumulate}
     for name, value in (numbers | {"gpus_per_node": gpus_per_node}).items():
         if value is not None:
@@ -65,9 +65,21 @@ def plan(
         check_choice("checkpoint", checkpoint, CHECKPOINTS)
     job_options({"fsdp": 2}, fsdp=fsdp)
     machine = machine_of(on, gpus=gpus, gpus_per_node=gpus_per_node, between_nodes=between_nodes, assume=assume)
+    given = check_mesh(mesh) if mesh is not None else None
+    if serve:
+        return plan_serving(
+            target,
+            gpus=gpus,
+            on=on,
+            machine=machine,
+            mesh=given,
+            batch=batch,
+            prompt=prompt,
+            new=new,
+            progress=progress,
+        )
     dtype = "float32" if precision == "fp32" else "bfloat16"
     counts = BlockCounts(target, seq=seq, input_shape=input_shape, dtype=dtype, progress=progress)
-    given = check_mesh(mesh) if mesh is not None else None
     if given is not None:
         check_shape(given, gpus, counts.shape)
     case = Case(given or {}, 1, 1, "none", precision, optimizer, compile, dict(fsdp or {}))

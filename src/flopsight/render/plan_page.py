@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from pathlib import Path
 
@@ -15,7 +15,8 @@ from .html.static import STYLE
 
 TOP = 12
 """Options that are printed if no other number is asked for."""
-HEAD = ("mesh", "micro-batch", "accumulate", "checkpoint", "peak", "of GPU", "predicted step", "MFU", "bound")
+MESH, CHECKPOINT, BOUND = "mesh", "checkpoint", "bound"
+"""Columns of words."""
 COLOURS = (
     "#4f7cff", "#f59e0b", "#10b981", "#ef4444", "#8b5cf6", "#06b6d4", "#ec4899", "#84cc16", "#64748b", "#b45309",
 )  # fmt: skip
@@ -43,10 +44,10 @@ def check_plan_file(path: Path) -> None:
 def plan_text(plan: Plan, *, top: int | None = None) -> str:
     """The best option with its reasons and assumptions, then the options, the fastest first."""
     best = plan.best
-    lines = [title(plan), "", *_headline(best)]
+    lines = [title(plan), "", *_headline(best, served="serve" in plan.settings)]
     lines += ["", *_parts("Predicted step", best.parts, units.seconds), *_parts("Memory", best.memory, units.size)]
     shown = plan.options[: top or TOP]
-    lines += ["", *_columns(shown)]
+    lines += ["", *_table(_rows(plan, shown))]
     left = len(plan.options) - len(shown)
     if left:
         fitting = sum(option.fits for option in plan.options)
@@ -60,14 +61,16 @@ def title(plan: Plan) -> str:
     words = ", ".join(
         f"{name} {value}" if name not in ("precision", "optimizer", "sequence") else value
         for name, value in plan.settings.items()
-        if (name, value) != ("compile", "no")
+        if (name, value) not in (("compile", "no"), ("serve", "yes"))
     )
     return f"{plan.target} on {plan.gpus:,} x {plan.device}: {words}"
 
 
-def _headline(best: PlanOption) -> list[str]:
+def _headline(best: PlanOption, *, served: bool) -> list[str]:
     speed = f"predicted {units.seconds(best.step)} a step, {_speed(best)}, MFU {units.percent(best.mfu)}"
     split = f"micro-batch {best.micro_batch}, accumulated {best.accumulate}x, checkpointing {best.checkpoint}"
+    if served:
+        split = f"{best.micro_batch:,} sequences at once, {best.samples:,} on all GPUs"
     fit = f"{units.size(best.peak_bytes)} of {units.size(best.room)}"
     if not best.fits:
         return [
@@ -102,25 +105,36 @@ def _parts(name: str, parts: Mapping[str, float], say: Callable[[float], str]) -
     return [f"{name} {say(whole)}: {text}"]
 
 
-def _cells(option: PlanOption) -> list[str]:
+def _rows(plan: Plan, options: Sequence[PlanOption]) -> list[list[str]]:
+    """The head of the table, and a row for each option; one that serves has sequences and no way of checkpointing."""
+    served = "serve" in plan.settings
+    named = {
+        MESH: lambda one: one.mesh_text,
+        "sequences" if served else "micro-batch": lambda one: f"{one.micro_batch:,}",
+        "accumulate": lambda one: str(one.accumulate),
+        CHECKPOINT: lambda one: one.checkpoint,
+        "peak": lambda one: units.size(one.peak_bytes),
+        "of GPU": lambda one: units.percent(one.peak_bytes / one.room) if one.fits else "too large",
+        "predicted step": lambda one: units.seconds(one.step),
+        "MFU": lambda one: units.percent(one.mfu),
+        BOUND: lambda one: one.bound,
+        "samples/s" if plan.best.tokens is None else "tokens/s/GPU": _rate,
+    }
+    columns = [name for name in named if not (served and name in ("accumulate", CHECKPOINT))]
+    return [columns, *([named[name](option) for name in columns] for option in options)]
+
+
+def _rate(option: PlanOption) -> str:
     tokens = option.tokens_per_second_per_gpu
-    speed = f"{option.samples_per_second:,.1f}" if tokens is None else f"{tokens:,.0f}"
-    fits = units.percent(option.peak_bytes / option.room) if option.fits else "too large"
-    return [
-        option.mesh_text, str(option.micro_batch), str(option.accumulate), option.checkpoint, units.size(option.peak_bytes),
-        fits, units.seconds(option.step), units.percent(option.mfu), option.bound, speed,
-    ]  # fmt: skip
+    return f"{option.samples_per_second:,.1f}" if tokens is None else f"{tokens:,.0f}"
 
 
-def _columns(options: tuple[PlanOption, ...]) -> list[str]:
-    last = "samples/s" if options and options[0].tokens is None else "tokens/s/GPU"
-    rows = [[*HEAD, last], *(_cells(option) for option in options)]
+def _table(rows: Sequence[Sequence[str]]) -> list[str]:
     widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
-    left = {0, 3, 8}
     return [
         "  ".join(
-            cell.ljust(width) if place in left else cell.rjust(width)
-            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+            cell.ljust(width) if name in (MESH, CHECKPOINT, BOUND) else cell.rjust(width)
+            for name, cell, width in zip(rows[0], row, widths, strict=True)
         ).rstrip()
         for row in rows
     ]
@@ -134,17 +148,18 @@ def plan_html(plan: Plan) -> str:
     slowest = max(
         (option.step / option.samples for option in plan.options if option.fits), default=best.step / best.samples
     )
-    head = "".join(f"<th>{escape(name)}</th>" for name in (*HEAD, "tokens/s/GPU" if best.tokens else "samples/s"))
+    names, *cells = _rows(plan, plan.options)
+    head = "".join(f"<th>{escape(name)}</th>" for name in names)
     rows = "".join(
         f'<tr class="{"" if option.fits else "no"}" title="{escape(option.why)}">'
-        + "".join(f"<td>{escape(cell)}</td>" for cell in _cells(option))
+        + "".join(f"<td>{escape(cell)}</td>" for cell in row)
         + f"<td>{_bar(option.memory, kinds, option.room)}</td>"
         + f"<td>{_bar(option.parts, parts, slowest * option.samples)}</td></tr>"
-        for option in plan.options
+        for option, row in zip(plan.options, cells, strict=True)
     )
     body = [
         f"<h1>{escape(title(plan))}</h1>",
-        *(f"<p>{escape(line.strip())}</p>" for line in _headline(best)),
+        *(f"<p>{escape(line.strip())}</p>" for line in _headline(best, served="serve" in plan.settings)),
         f"<p>Memory, against what a GPU has:{_keys(kinds)}</p><p>Predicted step:{_keys(parts)}</p>",
         f"<table><tr>{head}<th>memory</th><th>predicted step</th></tr>{rows}</table>",
         "<h2>Assumed</h2>",

@@ -68,3 +68,24 @@ def test_published_runs_are_predicted_from_their_meshes():
 
     assert [abs(one.error) < bound for one, bound in zip(outcomes, (0.15, 0.35, 0.25), strict=True)] == [True] * 3
     assert abs(outcomes[1].memory_error) < 0.1
+
+
+def test_serving_reads_weights_and_cache_once_and_waits_for_its_all_reduces():
+    options = {"on": "h100-sxm", "serve": True, "prompt": 2048, "new": 256, "assume": {"latency": 0}}
+
+    one = flopsight.plan("hf:llama-3.1-8b", gpus=1, batch=8, **options).best
+    two = flopsight.plan("hf:llama-3.1-8b", gpus=2, mesh={"tp": 2}, batch=8, **options).best
+
+    least = flopsight.generation("hf:llama-3.1-8b", input_shape=(8, 2048), new_tokens=256).per_output_token("h100-sxm")
+    reduces = 2 * 32 * (8 * 4096 * 2) / (0.8 * 450e9)
+    assert one.parts == pytest.approx({"kernels": least / 0.95}, rel=1e-3), "memory binds a small batch"
+    assert two.parts == pytest.approx({"kernels": least / 0.95 / 2, "tensor parallel": reduces}, rel=1e-3)
+    assert one.memory["kv cache"] == 8 * (2048 + 256) * 32 * 2 * 8 * 128 * 2 == 2 * two.memory["kv cache"]
+    assert one.tokens_per_second_per_gpu == pytest.approx(8 / one.step)
+    assert "to the first token" in one.why
+
+
+def test_serving_that_does_not_fit_says_by_how_much():
+    plan = flopsight.plan("hf:llama-3.1-70b", gpus=1, on="h100-sxm", serve=True, prompt=1024, new=16)
+
+    assert not plan.best.fits and "does not fit" in plan.best.why

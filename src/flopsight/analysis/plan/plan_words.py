@@ -26,13 +26,10 @@ def bound_of(parts: Mapping[str, float]) -> str:
 
 def why(parts: Mapping[str, float], memory: Mapping[str, int], machine: Machine) -> str:
     """What binds an option and what the next limit is; of one that does not fit, by how much."""
+    if said := too_much(memory, machine.room):
+        return said
     peak, room = sum(memory.values()), machine.room
-    kind, largest = max(memory.items(), key=lambda item: item[1], default=("nothing", 0))
-    if peak > room:
-        return (
-            f"does not fit: {units.size(peak)} of {units.size(room)}, {units.size(peak - room)} too much; "
-            f"most of it is {kind}, {units.size(largest)}"
-        )
+    kind = max(memory, key=lambda name: memory[name], default="nothing")
     step = sum(parts.values())
     ordered = sorted(parts.items(), key=lambda item: -item[1])
     first, second = ordered[0], ordered[1] if len(ordered) > 1 else None
@@ -40,6 +37,18 @@ def why(parts: Mapping[str, float], memory: Mapping[str, int], machine: Machine)
     if second:
         said += f", {units.percent(second[1] / step)} to {second[0]}"
     return f"{said}; the next limit is memory, of which {units.percent(peak / room)} is used, most by {kind}"
+
+
+def too_much(memory: Mapping[str, int], room: int) -> str:
+    """By how much memory does not fit; empty if it does."""
+    peak = sum(memory.values())
+    if peak <= room:
+        return ""
+    kind, largest = max(memory.items(), key=lambda item: item[1])
+    return (
+        f"does not fit: {units.size(peak)} of {units.size(room)}, {units.size(peak - room)} too much; "
+        f"most of it is {kind}, {units.size(largest)}"
+    )
 
 
 def assumptions(work: Workload, case: Case, machine: Machine) -> tuple[str, ...]:
