@@ -95,7 +95,6 @@ def logged(data: bytes, block: int = 32768, header: int = 7):
 
 def monitored(to, every=2):
     """Four steps, of which every two make a record; their FLOPs are worked by hand."""
-    torch.set_num_threads(1)
     model = nn.Sequential(nn.Linear(INPUTS, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, OUTPUTS))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     with flopsight.monitor(model, optimizer, every=every, to=to):

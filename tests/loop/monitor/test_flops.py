@@ -324,3 +324,41 @@ def test_a_generator_whose_output_is_used_after_another_optimizer_stepped_is_cou
 
     make, judge = 5 * 4 * WIDE, 5 * WIDE
     assert model_flops(seen) == [2 * ((make + make) + (judge + judge) + (judge + 2 * judge))] * 3
+
+
+def test_outputs_that_nothing_uses_and_that_cost_nothing_change_nothing():
+    def loop(model, optimizer, live):
+        for length in (7, 9):
+            model(torch.randn(2, length, 3))[0].sum().backward()  # the last states are not used
+            optimizer.step()
+
+    seen, live = watched(loop, model=nn.LSTM(3, 5, batch_first=True), every=1)
+
+    # four gates; the fused backward makes the gradients of both factors of every product
+    assert model_flops(seen) == [3 * 2 * 2 * length * 4 * 5 * (3 + 5) for length in (7, 9)]
+    assert not live.summary().notes
+
+
+def test_a_validation_in_eval_mode_that_keeps_gradients_on_is_in_no_step():
+    def loop(model, optimizer, live):
+        for _ in range(3):
+            model.eval()
+            model(rows(100))
+            model.train()
+            one_step(model, optimizer, rows(4))
+
+    seen, live = watched(loop, every=1)
+
+    assert model_flops(seen) == [mlp_flops(4)] * 3
+    assert live.summary().whole.validations == 3
+
+
+def test_a_forward_called_by_hand_is_named_with_the_next_move():
+    def loop(model, optimizer, live):
+        model.forward(rows(4)).sum().backward()
+        optimizer.step()
+
+    seen, live = watched(loop, model=nn.Linear(WIDE, OUT), every=1)
+
+    assert "flopsight/model_flops" not in seen[0]
+    assert "call model(...), not model.forward(...)" in str(live.summary())

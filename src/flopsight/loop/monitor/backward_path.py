@@ -31,6 +31,8 @@ class CallGraph:
     begin: int
     end: int = 0
     outputs: frozenset[int] = frozenset()
+    nodes: tuple[Any, ...] = ()
+    """The nodes themselves, if there are several: a backward may begin at some of them."""
 
     def close(self, output: Any) -> None:
         """Note the outputs at which the default loss would begin."""
@@ -43,6 +45,24 @@ class CallGraph:
         tensors = [loss] if loss is not None else [t for t in tensors_in(output) if t.is_floating_point()]
         nodes = [tensor.grad_fn for tensor in tensors if tensor.grad_fn is not None]
         self.outputs = frozenset(internals.node_sequence(node) for node in nodes)
+        self.nodes = tuple(nodes) if len(self.outputs) > 1 else ()
+
+    def works_beside(self, seen: set[int]) -> bool:
+        """Whether outputs that a backward does not begin at have matrix work of their own in this call."""
+        waiting = [node for node in self.nodes if internals.node_sequence(node) not in seen]
+        met = set(waiting)
+        while waiting:
+            node = waiting.pop()
+            number = internals.node_sequence(node)
+            if number in seen or not self.begin <= number < self.end:
+                continue
+            if _works(node):
+                return True
+            for below, _ in node.next_functions:
+                if below is not None and below not in met:
+                    met.add(below)
+                    waiting.append(below)
+        return False
 
 
 def calls_reached(tensors: Any, calls: Sequence[CallGraph | None]) -> tuple[int, ...] | None:
@@ -55,7 +75,7 @@ def calls_reached(tensors: Any, calls: Sequence[CallGraph | None]) -> tuple[int,
     reached = []
     for at, call in known:
         through = call.outputs & seen
-        if through and through != call.outputs:
+        if through and through != call.outputs and call.works_beside(seen):
             return None
         if through:
             reached.append(at)

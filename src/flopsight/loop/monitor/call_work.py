@@ -35,6 +35,8 @@ class CallWork:
 
     def __init__(self, models: Sequence[nn.Module], clock: StepClock, device: torch.device) -> None:
         self.counted = CountedWork.on(device)
+        self.called = False
+        """True once a model was called in a step."""
         self.notes: dict[str, None] = {}
         """What a user should know; a dict, to keep the order."""
         self.slow: SlowProfile | None = None
@@ -70,6 +72,7 @@ class CallWork:
 
     def begin(self, step: Step, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], call: Call) -> Call:
         """A call begins that belongs to a step."""
+        self.called = True
         grad = torch.is_grad_enabled()
         if grad:
             self._trained.add(module)
@@ -124,6 +127,9 @@ class CallWork:
 
     def step_ends(self, step: Step) -> None:
         """The step is over."""
+        for graph in step.graphs:
+            if graph is not None:
+                graph.nodes = ()  # a step may be held for a while, its graph may not
         if self.slow is not None:
             self.slow.end()
         if self._live is not None:

@@ -122,6 +122,15 @@ class Series:
             median_seconds=self._times.quantile(0.5),
             quartiles=None if low is None or high is None else (low, high),
             shapes=0 if work is None else len(work.counted.known),
-            notes=() if work is None else tuple(work.notes),
+            notes=self._notes(),
             profile=None if work is None else work.counted.first,
         )
+
+    def _notes(self) -> tuple[str, ...]:
+        if self._work is None:
+            return ()
+        if self._kept and not self._work.called:
+            return (
+                "No call of the model was seen, so its FLOPs are not known: call model(...), not model.forward(...).",
+            )
+        return tuple(self._work.notes)

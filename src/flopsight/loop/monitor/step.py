@@ -14,7 +14,7 @@ class Step:
     """What is noted of a step; times of its parts are the host's."""
 
     __slots__ = (
-        "backward", "backwards", "began", "calls", "counting_spans", "ended", "first_call", "forward", "graphs",
+        "backward", "backwards", "began", "calls", "counting_spans", "ended", "evaluated", "first_call", "forward", "graphs",
         "history", "host_began", "keys", "last_activity", "masks", "pending", "samples", "skipped", "slowed", "tokens",
         "validation_spans", "validations", "work", "works",
     )  # fmt: skip
@@ -25,6 +25,8 @@ class Step:
         self.host_began = self.last_activity = host_began
         self.first_call: float | None = None
         self.calls = 0
+        self.evaluated = 0
+        """Calls in eval mode."""
         self.pending = 0
         """Calls with gradients that no backward has followed yet."""
         self.forward = self.backward = 0.0

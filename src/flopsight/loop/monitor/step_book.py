@@ -73,8 +73,11 @@ class StepBook:
             step.validations += 1
             return call
         self._end_validation(step)
+        if step.calls and step.calls == step.evaluated and not step.backwards and module.training:
+            step = self._evaluated(step)
         now = self.clock.now()
         step.call_began(now)
+        step.evaluated += not module.training
         self._call_began = now
         if torch.is_grad_enabled():
             step.pending += 1
@@ -103,6 +106,13 @@ class StepBook:
             return True
         self._passive = True
         return not self._usually_passive
+
+    def _evaluated(self, step: Step) -> Step:
+        """A new step: what the loop called in eval mode before it trains, with gradients and no backward, is a validation."""
+        self._step = Step(step.began, step.host_began)
+        self._step.validations = step.validations + step.calls
+        self._step.validation_spans = [(step.began, self.clock.moment())]
+        return self._step
 
     def _idle_since(self, step: Step) -> Moment:
         """When the loop last trained: where the step began, or where its last part ended."""
