@@ -15,6 +15,7 @@ from flopsight import cli
 from flopsight.analysis.tables import SORTS
 from flopsight.cli.app import app
 from flopsight.cli.completion import complete_format
+from flopsight.cli.help_groups import GROUPS
 from flopsight.render.formats import find_printed
 from flopsight.results.timings import Stat, Timing
 
@@ -189,3 +190,16 @@ def test_the_head_says_what_products_run_in_under_autocast():
 
     assert ", float32, batch 4" in str(plain)
     assert ", float32 with products in bfloat16, batch 4" in str(mixed)
+
+
+def test_every_option_of_profile_is_listed_in_one_group_of_its_help(capsys):
+    command = typer.main.get_command(app).commands["profile"]
+    options = {param.name for param in command.params if param.param_type_name == "option"}
+    listed = [name for names in GROUPS.values() for name in names.split()]
+
+    assert sorted(listed) == sorted(options)
+    assert cli.main(["profile", "--help"]) == 0
+    said = capsys.readouterr().out
+    places = [said.index(f"{title}:") for title in ("Arguments", *GROUPS, "Beside these")]
+    assert places == sorted(places)
+    assert all(said.count(f"--{name.replace('_', '-')} ") for name in listed)

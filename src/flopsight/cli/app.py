@@ -16,6 +16,7 @@ from .demo import demo
 from .device import device
 from .diff import diff
 from .doctor import doctor
+from .help_groups import GroupedHelp
 from .merge import merge
 from .ops import ops
 from .plan import plan
@@ -37,8 +38,10 @@ app = typer.Typer(
 WORDS_ARE_ANSWERED = {"allow_extra_args": True}
 """A second word after a target is answered with what a target is."""
 
-for command in (demo, profile, show, advise, diff, check, merge, ops, device, doctor):
-    app.command(context_settings=WORDS_ARE_ANSWERED if command is profile else None)(command)
+app.command()(demo)
+app.command(cls=GroupedHelp, context_settings=WORDS_ARE_ANSWERED)(profile)
+for command in (show, advise, diff, check, merge, ops, device, doctor):
+    app.command()(command)
 app.command()(plan)
 app.command()(sweep)
 app.command()(targets)
