@@ -6,6 +6,7 @@ from distributed.dry_ranks import BATCH, LENGTH, VOCABULARY, WIDTH, Language, to
 from distributed.dry_stages import MESHES, MICROBATCHES
 from distributed.processes import checked, run_ranks
 from releases import since
+from torch.distributed.pipelining import Schedule1F1B
 
 import flopsight
 from flopsight.distributed.stages import layers_of
@@ -57,6 +58,18 @@ def test_stages_do_the_work_of_the_whole_and_send_what_they_make():
         ("recv", "backward", MICROBATCHES, 0),
     ]
     assert first.whole.macs == last.whole.macs == first.macs + last.macs
+
+
+def test_the_model_and_torch_s_schedules_stay_as_they_were(no_trace):
+    model = Language()
+    before = {kind: dict(vars(kind)) for kind in Schedule1F1B.__mro__}
+
+    with no_trace(model):
+        flopsight.count(model, (tokens(),), train=True, mesh={"pp": 2}, checkpoint="full")
+
+    assert len(model.layers) == 3
+    assert {kind: dict(vars(kind)) for kind in Schedule1F1B.__mro__} == before
+    assert not torch.distributed.is_initialized()
 
 
 def test_layers_are_shared_out_with_embedding_and_head_as_one_each():
