@@ -7,7 +7,8 @@ from flopsight.cli.app import app
 SURFACE = {
     "demo": ["--output", "--no-measure"],
     "profile": [
-        "TARGET", "--input", "--train", "--optimizer", "--device", "--dtype", "--meta", "--mesh", "--rank", "--generate", "--cache", "--strict", "--repeats", "--warmup", "--time-budget",
+        "TARGET", "--input", "--train", "--optimizer", "--device", "--dtype", "--meta", "--mesh", "--rank",
+        "--checkpoint", "--precision", "--accumulate", "--fsdp", "--generate", "--cache", "--strict", "--repeats", "--warmup", "--time-budget",
         "--output", "--format", "--depth", "--top", "--full", "--width", "--sort", "--on", "--progress", "--no-measure",
     ],
     "sweep": ["TARGET", "AXIS=VALUES...", "--input", "--train", "--meta", "--device", "--repeats", "--output", "--progress"],
@@ -20,7 +21,11 @@ SURFACE = {
     "ops": ["[TARGET]", "--input", "--train", "--meta"],
     "doctor": ["--device", "--json"],
     "device": ["[DEVICE]", "--peak", "--measure"],
-    "run": ["SCRIPT [ARGS]...", "--module", "--step", "--steps", "--model", "--per", "--config", "--output", "--format"],
+    "run": ["SCRIPT [ARGS]...", "--module", "--step", "--steps", "--model", "--per", "--config", "--output", "--format", "--monitor", "--every"],
+    "plan": [
+        "TARGET", "--gpus", "--on", "--batch", "--seq", "--input", "--mesh", "--micro-batch", "--accumulate", "--checkpoint", "--precision", "--optimizer",
+        "--compile", "--fsdp", "--gpus-per-node", "--between-nodes", "--assume", "--serve", "--prompt", "--new", "--top", "--output", "--progress",
+    ],
 }  # fmt: skip
 SHORT = {"--output": "-o", "--input": "-i", "--format": "-f", "--module": "-m"}
 
