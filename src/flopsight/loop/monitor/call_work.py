@@ -165,7 +165,7 @@ class CallWork:
         parameters = self._parameters.get(module)
         if parameters is None:
             parameters = self._parameters[module] = list(module.parameters())
-        return tuple(map(needs_gradient, parameters))
+        return bytes(map(needs_gradient, parameters))  # bytes are hashed faster than a tuple
 
     def _tokens(self, step: Step, tokens: int | None, kwargs: dict[str, Any]) -> int | None:
         """Tokens of a call without padding, if a mask says what is padding."""
