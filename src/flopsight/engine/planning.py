@@ -85,14 +85,19 @@ def plan(
     case = Case(given or {}, 1, 1, "none", precision, optimizer, compile, dict(fsdp or {}))
     checkpoints = [checkpoint] if checkpoint else list(CHECKPOINTS)
     options = _options(case, counts, machine, (batch, micro_batch, accumulate), checkpoints, gpus)
-    settings = {
-        "sequence": f"{counts.seq:,} tokens" if counts.seq else "",
+    return Plan(target, machine.ceilings.name, gpus, ranked(options), _settings(case, counts.seq, batch))
+
+
+def _settings(case: Case, seq: int | None, batch: int | None) -> dict[str, str]:
+    """What holds for every option, in words."""
+    found = {
+        "sequence": f"{seq:,} tokens" if seq else "",
         "batch": f"{batch:,}" if batch else "",
-        "precision": precision,
-        "optimizer": optimizer,
-        "compile": "yes" if compile else "no",
+        "precision": case.precision,
+        "optimizer": case.optimizer,
+        "compile": "yes" if case.compile else "no",
     }
-    return Plan(target, machine.ceilings.name, gpus, ranked(options), {k: v for k, v in settings.items() if v})
+    return {name: value for name, value in found.items() if value}
 
 
 def _options(
