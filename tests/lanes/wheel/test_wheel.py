@@ -1,0 +1,176 @@
+"""The wheel alone runs every command: without numpy, pandas and matplotlib, and what opens saved profiles without torch too."""
+
+import re
+import subprocess
+import sys
+from importlib.metadata import distribution, requires
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent.parent.parent
+CONSTRAINTS = ["-c", str(ROOT / "constraints.txt")]
+ABSENT = ("numpy", "pandas", "matplotlib")
+NET = """
+import torch
+from torch import nn
+
+def model():
+    return nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 2))
+"""
+TRAIN = """
+import torch
+from net import model
+
+net = model()
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+for _ in range(3):
+    net(torch.ones(4, 8)).sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+MADE = {
+    "demo": ["demo", "-o", "demo.json"],
+    "profile": ["profile", "net.py:model", "-i", "4x8", "--train", "--no-measure", "-o", "p.json", "-o", "p.html"],
+    "ops": ["ops"],
+    "device": ["device", "h100-sxm"],
+    "doctor": ["doctor"],
+    "plan": ["plan", "zoo:gpt2", "--gpus", "2", "--on", "h100-sxm", "--batch", "4"],
+    "sweep": ["sweep", "net.py:model", "batch=1,2", "-i", "4x8", "--meta", "-o", "s.csv"],
+    "targets": ["targets"],
+    "run": ["run", "--step", "1", "-o", "step.json", "train.py"],
+}
+"""What needs torch, or makes what the others open."""
+OPENED = {
+    "show": ["show", "p.json"],
+    "advise": ["advise", "p.json", "--on", "h100-sxm"],
+    "diff": ["diff", "p.json", "p.json"],
+    "check": ["check", "p.json", "--budget", "budgets.toml"],
+    "merge": ["merge", "ranks"],
+}
+"""What opens saved profiles."""
+FORMATS = ("tree", "table", "bound", "memory", "markdown", "latex", "csv", "deepspeed", "tids", "aprofiler")
+
+
+def run(*words, **more):
+    done = subprocess.run([str(word) for word in words], capture_output=True, text=True, check=False, **more)
+    assert "Traceback" not in done.stderr, done.stderr
+    return done
+
+
+@pytest.fixture(scope="session", name="wheel")
+def _wheel(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("dist")
+    done = run(sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", folder, ROOT)
+    assert done.returncode == 0, done.stderr
+    (made,) = folder.glob("*.whl")
+    return made
+
+
+def environment(folder, wheel):
+    """An environment with the wheel and what it asks for, and nothing else."""
+    run(sys.executable, "-m", "venv", "--without-pip", folder)
+    pip = [sys.executable, "-m", "pip", "--python", folder / "bin" / "python"]
+    done = run(*pip, "install", "-q", "--disable-pip-version-check", *CONSTRAINTS, wheel)
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def lend(folder, name, lent=None):
+    """Link an installed package, and what it cannot do without, into an environment."""
+    lent = set() if lent is None else lent
+    if name in lent:
+        return
+    lent.add(name)
+    (site,) = folder.glob("lib/python*/site-packages")
+    found = distribution(name)
+    for top in {path.parts[0] for path in found.files or () if path.parts[0] not in ("..", "__pycache__")}:
+        if not (site / top).exists():
+            (site / top).symlink_to(found.locate_file(top))
+    for needed in requires(name) or ():
+        if "extra ==" not in needed and "platform" not in needed:
+            lend(folder, re.match(r"[\w.-]+", needed)[0], lent)
+
+
+@pytest.fixture(scope="session", name="bare")
+def _bare(wheel, tmp_path_factory):
+    return environment(tmp_path_factory.mktemp("bare"), wheel)
+
+
+@pytest.fixture(scope="session", name="lean")
+def _lean(wheel, tmp_path_factory):
+    folder = environment(tmp_path_factory.mktemp("lean"), wheel)
+    lend(folder, "torch")
+    return folder
+
+
+@pytest.fixture(scope="session", name="work")
+def _work(lean, tmp_path_factory):
+    """A folder in which every command that needs torch has run, with what each answered."""
+    folder = tmp_path_factory.mktemp("work")
+    (folder / "net.py").write_text(NET)
+    (folder / "train.py").write_text(TRAIN)
+    (folder / "budgets.toml").write_text('flops = "1G"\n')
+    answers = {name: run(lean / "bin" / "flopsight", *words, cwd=folder) for name, words in MADE.items()}
+    (folder / "ranks").mkdir()
+    (folder / "ranks" / "rank0.json").write_text((folder / "p.json").read_text())
+    return folder, answers
+
+
+@pytest.mark.parametrize("name", ABSENT)
+def test_what_is_left_out_is_not_there(bare, lean, name):
+    for folder in (bare, lean):
+        done = run(folder / "bin" / "python", "-c", f"import importlib.util as u; print(u.find_spec({name!r}))")
+        assert done.stdout.strip() == "None"
+
+
+def test_torch_is_in_one_environment_and_not_in_the_other(bare, lean):
+    code = "import importlib.util as u; print(u.find_spec('torch') is not None)"
+
+    assert run(bare / "bin" / "python", "-c", code).stdout.strip() == "False"
+    assert run(lean / "bin" / "python", "-c", code).stdout.strip() == "True"
+
+
+def test_every_command_is_tried_here(bare):
+    page = run(bare / "bin" / "flopsight", "--help").stdout
+    commands = re.findall(r"^  (\w+) ", page.partition("Commands:")[2], re.MULTILINE)
+
+    assert sorted(commands) == sorted([*MADE, *OPENED])
+
+
+@pytest.mark.parametrize("command", MADE)
+def test_a_command_runs_without_numpy(work, command):
+    done = work[1][command]
+
+    assert done.returncode == 0, done.stderr
+    assert done.stdout or done.stderr
+
+
+@pytest.mark.parametrize("command", OPENED)
+def test_saved_profiles_are_opened_without_torch(bare, work, command):
+    done = run(bare / "bin" / "flopsight", *OPENED[command], cwd=work[0])
+
+    assert done.returncode == 0, done.stderr
+    assert done.stdout
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_every_format_is_drawn_without_torch(bare, work, format):
+    done = run(bare / "bin" / "flopsight", "show", "p.json", "-f", format, cwd=work[0])
+
+    assert done.returncode == 0, done.stderr
+    assert done.stdout
+
+
+@pytest.mark.parametrize("command", ["demo", "profile", "sweep", "plan"])
+def test_a_command_that_needs_torch_says_so_in_a_sentence(bare, work, command):
+    done = run(bare / "bin" / "flopsight", *MADE[command], cwd=work[0])
+
+    assert done.returncode == 2
+    assert "torch is not installed" in done.stderr
+
+
+def test_a_frame_without_pandas_is_refused_in_a_sentence(bare, work):
+    code = "import flopsight\ntry:\n flopsight.load('p.json').to_frame()\nexcept flopsight.InputError as e: print(e)"
+
+    assert "pandas" in run(bare / "bin" / "python", "-c", code, cwd=work[0]).stdout
