@@ -20,6 +20,7 @@ class Shares:
     products: float
     attention: float
     convolutions: float
+    batch_norm: float
     memory: float
     between_nodes: float
     """Gbit/s of each GPU's network card."""

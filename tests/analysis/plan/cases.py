@@ -10,7 +10,7 @@ from flopsight.results.ceilings import Ceilings
 from flopsight.results.costs import Cost, OpRow
 
 SHARES = Shares(
-    products=0.5, attention=0.25, convolutions=0.5, memory=1.0, between_nodes=80, nvlink=0.5, network=1.0, latency=0.0,
+    products=0.5, attention=0.25, convolutions=0.5, batch_norm=0.1, memory=1.0, between_nodes=80, nvlink=0.5, network=1.0, latency=0.0,
     host=1e9, overlap=0.0,
 )  # fmt: skip
 CEILINGS = Ceilings(name="toy", flops={"bfloat16": 1e12}, bandwidth=1e11, memory=10**10, link=2e11)

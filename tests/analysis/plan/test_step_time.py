@@ -6,6 +6,7 @@ import pytest
 from analysis.plan.cases import BLOCK, MACHINE, REST, SHARES, WORK, case, pointwise
 
 from flopsight.analysis.plan.step_time import blocks_a_stage, kernels, predict_step, uncovered
+from flopsight.results.costs import Cost, OpRow
 
 
 def without_update(parts):
@@ -29,6 +30,16 @@ def test_kernels_are_divided_by_the_share_of_their_kind():
     slow = replace(MACHINE, shares=replace(SHARES, products=0.25))
 
     assert kernels(BLOCK, ("forward",), case(), slow) == pytest.approx({"products": 2.0})
+
+
+def test_convolutions_reach_a_share_of_their_limit_and_batch_norm_one_of_the_bandwidth():
+    wide = OpRow("aten.convolution", "forward", 1, Cost(macs=10**12, bytes=1), dtype="bfloat16", kind="matrix")
+    thin = OpRow("aten.convolution", "forward", 1, Cost(macs=1, bytes=10**11), dtype="bfloat16", kind="matrix")
+    norm = OpRow("aten.native_batch_norm", "forward", 1, Cost(bytes=10**11), dtype="bfloat16", kind="other")
+    part = replace(BLOCK, rows=(wide, thin, norm))
+
+    # limits of 2 s and 1 s at half, and 1 s at a tenth
+    assert kernels(part, ("forward",), case(), MACHINE) == pytest.approx({"convolutions": 6.0, "other kernels": 10.0})
 
 
 def test_a_compiler_leaves_a_part_of_pointwise_bytes():

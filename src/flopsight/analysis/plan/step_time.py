@@ -69,12 +69,15 @@ def kernels(part: Part, phases: Iterable[str], case: Case, machine: Machine) -> 
         if roof is None or not roof.limit:
             continue
         calls += row.calls
-        if roof.compute >= roof.memory and row.cost.macs:
-            kind = ATTENTION if "attention" in row.op else CONVOLUTIONS if "conv" in row.op else PRODUCTS
+        if "conv" in row.op and row.cost.macs:
+            found[CONVOLUTIONS] += roof.limit / shares.convolutions / case.split
+        elif roof.compute >= roof.memory and row.cost.macs:
+            kind = ATTENTION if "attention" in row.op else PRODUCTS
             found[kind] += roof.compute / getattr(shares, kind) / case.split
         else:
             moved = machine.fused if case.compile and fusable(row) else 1.0
-            found[OTHER] += moved * roof.memory / shares.memory / case.split
+            reached = shares.batch_norm if "batch_norm" in row.op else shares.memory
+            found[OTHER] += moved * roof.memory / reached / case.split
     handed = calls * machine.launch * (machine.fused if case.compile else 1.0)
     if handed > sum(found.values()):
         found[HOST] = handed - sum(found.values())
