@@ -83,7 +83,7 @@ def test_mfu_of_a_loop_is_that_of_a_profile_and_the_flops_are_the_closed_form():
 
     assert [interval.model_flops for interval in intervals] == [step_flops()] * 6
     found = median(interval.mfu for interval in intervals[2:])
-    assert found == pytest.approx(profile.mfu, rel=0.02)
+    assert found == pytest.approx(profile.mfu, rel=0.05), "two measurements of a shared device"
     assert intervals[-1].tokens_per_second * intervals[-1].step_seconds == pytest.approx(BATCH * TOKENS)
     assert intervals[-1].peak_bytes >= torch.cuda.memory_allocated()
 
