@@ -271,8 +271,11 @@ def test_the_diff_ranks_what_changed(browser, page):
     browser.open(page(changed()))
 
     assert browser.one('[role="tab"][aria-selected="true"]').text == "What changed"
-    # Linear(8, 16) became Linear(8, 32): 4 * 16 * (2 * 8 + 1) = 1,088 FLOPs more
-    assert "1.09 k" in browser.all(".grid")[1].text.splitlines()[1]
+    heaviest, second = browser.all(".grid")[1].text.splitlines()[1:3]
+    # the ReLU saved 4 * 16 floats, all that the model saved, and saves as many more
+    assert "256 B" in heaviest
+    # Linear(8, 16) became Linear(8, 32): 4 * 16 * (2 * 8 + 1) = 1,088 FLOPs more, 144 of 178 parameters more
+    assert "1.09 k" in second
 
 
 def test_the_ranks_of_a_job_stand_side_by_side(browser, page):
