@@ -1,5 +1,6 @@
 """Other processes of a script: data workers and children are left alone, ranks profile themselves."""
 
+import re
 from pathlib import Path
 
 from releases import with_fsdp2
@@ -14,6 +15,11 @@ WORKERS = ("--workers", "2", "--samples", "20", "--epochs", "3")
 def lines(done):
     """What several processes printed, in no order."""
     return sorted(done.out.splitlines())
+
+
+def losses(done):
+    """The lines of ranks that print their losses; gloo says who is connected in pieces, which two ranks may tear."""
+    return [line for line in lines(done) if re.fullmatch(r"\d+ \d+ [\d.e+-]+", line)]
 
 
 def test_data_workers_neither_profile_nor_print():
@@ -62,7 +68,7 @@ def test_every_rank_profiles_itself_and_rank_0_prints(tmp_path):
     done = torchrun(tmp_path / "ours", "-m", "flopsight", "run", script)
 
     assert done.code == by_itself.code == 0, done.err
-    assert lines(done) == lines(by_itself)
+    assert losses(done) == losses(by_itself) != []
     *ranks, job = [f"flopsight-distributed-step5-{whose}.json" for whose in ("rank0", "rank1", "job")]
     assert list(done.files) == sorted([*ranks, job])
     assert [Path(line).name for line in done.said] == [job]
