@@ -171,6 +171,8 @@ def test_a_command_that_needs_torch_says_so_in_a_sentence(bare, work, command):
 
 
 def test_a_frame_without_pandas_is_refused_in_a_sentence(bare, work):
-    code = "import flopsight\ntry:\n flopsight.load('p.json').to_frame()\nexcept flopsight.FlopsightError as e: print(e)"
+    code = (
+        "import flopsight\ntry:\n flopsight.load('p.json').to_frame()\nexcept flopsight.FlopsightError as e: print(e)"
+    )
 
     assert "pandas" in run(bare / "bin" / "python", "-c", code, cwd=work[0]).stdout
