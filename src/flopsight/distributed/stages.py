@@ -144,7 +144,7 @@ class Stage:
         target: dict[str, Any] = {"target": batch} if self.is_last else {}
         asks = next((kind for kind in type(schedule).__mro__ if "_warmup_p2p" in vars(kind)), None)
         if asks is None:
-            raise StateError(f"A pipeline can be tried with torch 2.13 or newer; this is {torch.__version__}.")
+            raise StateError(f"A pipeline can be tried with torch 2.13 or 2.14; this is {torch.__version__}.")
         with wrapped(asks, "_warmup_p2p", _static):
             schedule._initialize_stage(given, {}, **target)
 
