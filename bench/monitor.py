@@ -10,12 +10,12 @@ model show what the monitor keeps in memory, after 1,000 steps and at the end.
 import argparse
 import gc
 import tracemalloc
-from collections.abc import Callable
 from statistics import median, quantiles
 from time import perf_counter, process_time
 
 import torch
 from torch import nn
+from turns import enough_steps, training
 
 import flopsight
 from flopsight import zoo
@@ -23,7 +23,6 @@ from flopsight import zoo
 TARGET = 1.005
 BLOCK_SECONDS = 0.25
 LEAST_ROUNDS = 9
-Step = Callable[[], None]
 
 
 def main() -> None:
@@ -41,24 +40,12 @@ def main() -> None:
         memory()
 
 
-def training(model: nn.Module, batch: torch.Tensor) -> tuple[Step, torch.optim.Optimizer]:
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
-
-    def step() -> None:
-        optimizer.zero_grad()
-        output = model(batch)
-        (output if isinstance(output, torch.Tensor) else output[0]).float().square().mean().backward()
-        optimizer.step()
-
-    return step, optimizer
-
-
 def compare(title: str, model: nn.Module, batch: torch.Tensor, options: argparse.Namespace) -> None:
     device = torch.device(options.device)
     model.to(device)
     step, optimizer = training(model, batch.to(device))
     now = process_time if device.type == "cpu" else perf_counter
-    block = enough_steps(step)
+    block = enough_steps(step, BLOCK_SECONDS, least=5)
     taken: dict[bool, list[float]] = {True: [], False: []}
     gc.collect()
     gc.disable()
@@ -95,15 +82,6 @@ def compare(title: str, model: nn.Module, batch: torch.Tensor, options: argparse
 def wait(device: torch.device) -> None:
     if device.type != "cpu":
         torch.accelerator.synchronize(device)
-
-
-def enough_steps(step: Step) -> int:
-    """So many steps that a block takes long enough to be timed."""
-    for _ in range(3):
-        step()
-    begin = perf_counter()
-    step()
-    return max(5, min(500, round(BLOCK_SECONDS / (perf_counter() - begin))))
 
 
 def memory(steps: int = 100_000) -> None:

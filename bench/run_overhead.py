@@ -10,12 +10,12 @@ The target is 1.01x. The last model is the worst case that we could think of: ne
 
 import argparse
 import gc
-from collections.abc import Callable
 from statistics import median, quantiles
 from time import perf_counter, process_time
 
 import torch
 from torch import nn
+from turns import Step, enough_steps, training
 
 from flopsight import zoo
 from flopsight.script.script_loop import ScriptLoop
@@ -25,7 +25,6 @@ NEVER = 10**9
 TARGET = 1.01
 BLOCK_SECONDS = 0.1
 LEAST_ROUNDS = 9
-Step = Callable[[], None]
 
 
 def main() -> None:
@@ -36,23 +35,11 @@ def main() -> None:
     print(f"torch {torch.__version__}, one thread, medians of ratios; target {TARGET}x", flush=True)
     images = torch.randn(2, 3, 32, 32)
     ids = torch.randint(0, 1000, (1, 16))
-    compare("ResNet-18, two 32x32 images, training", training(zoo.build("resnet18").model, images), seconds)
+    compare("ResNet-18, two 32x32 images, training", training(zoo.build("resnet18").model, images)[0], seconds)
     compare("ResNet-18, two 32x32 images, inference", inference(zoo.build("resnet18").model.eval(), images), seconds)
     compare("GPT-2, 16 tokens, inference", inference(zoo.build("gpt2").model.eval(), ids), seconds)
     tiny = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 2))
-    compare("MLP of 90 parameters, training", training(tiny, torch.randn(4, 8)), seconds)
-
-
-def training(model: nn.Module, batch: torch.Tensor) -> Step:
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
-
-    def step() -> None:
-        optimizer.zero_grad()
-        output = model(batch)
-        (output if isinstance(output, torch.Tensor) else output[0]).float().square().mean().backward()
-        optimizer.step()
-
-    return step
+    compare("MLP of 90 parameters, training", training(tiny, torch.randn(4, 8))[0], seconds)
 
 
 def inference(model: nn.Module, batch: torch.Tensor) -> Step:
@@ -68,7 +55,7 @@ def compare(title: str, step: Step, seconds: float) -> None:
     per = "optimizer" if "training" in title else "forward"
     kinds = ("plain", "before the window", "after the window")
     taken: dict[str, list[float]] = {kind: [] for kind in kinds}
-    block = enough_steps(step)
+    block = enough_steps(step, BLOCK_SECONDS)
     gc.collect()
     gc.disable()
     deadline = perf_counter() + seconds
@@ -93,15 +80,6 @@ def compare(title: str, step: Step, seconds: float) -> None:
         low, middle, high = quantiles(ratios, n=4)
         verdict = "" if middle <= TARGET else f"   over {TARGET}x"
         print(f"  {kind:<20}{middle:>7.3f}x   half of the rounds from {low:.3f}x to {high:.3f}x{verdict}", flush=True)
-
-
-def enough_steps(step: Step) -> int:
-    """So many steps that a block takes long enough to be timed."""
-    for _ in range(3):
-        step()
-    begin = perf_counter()
-    step()
-    return max(1, min(500, round(BLOCK_SECONDS / (perf_counter() - begin))))
 
 
 def attached(step: Step, per: str, *, after: bool) -> ScriptLoop:

@@ -114,7 +114,7 @@ class Figure:
         return self.of_profile(profile) if self.of_profile else None
 
     def telling(self, profile: Profile) -> Value:
-        """The same, and None if it is no news: all of what it is a part of, or about a backward that did not run."""
+        """The same, but None if it says nothing new: it equals the figure that it is a part of, or no backward ran."""
         value = self.read(profile)
         if (self.trained and not profile.trained) or (self.part_of and value == BOOK[self.part_of].read(profile)):
             return None

@@ -1,4 +1,4 @@
-"""The whole model from one rank's shard of it: rebuilt without data and without a word to the other ranks."""
+"""The whole model from one rank's shard of it: rebuilt without data, and without asking the other ranks."""
 
 from __future__ import annotations
 

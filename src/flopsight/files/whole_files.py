@@ -1,4 +1,4 @@
-"""Files that we read and write: whole or not at all, and never something that is no file."""
+"""Files are written whole or not at all; what is not a file is neither read nor written."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from ..errors import InputError
 from ..files.store import dumps
 from ..files.whole_files import write_text
 from ..results.plan import Plan, PlanOption
-from .html.static import STYLE
+from .html.static import standalone
 
 TOP = 12
 """Options that are printed if no other number is asked for."""
@@ -21,7 +21,7 @@ COLOURS = (
     "#4f7cff", "#f59e0b", "#10b981", "#ef4444", "#8b5cf6", "#06b6d4", "#ec4899", "#84cc16", "#64748b", "#b45309",
 )  # fmt: skip
 BARS = """
-.bar { display: flex; height: 1.1rem; min-width: 16rem; background: var(--card); border-radius: 3px; overflow: hidden; }
+.bar { display: flex; height: 1.1rem; min-width: 12rem; background: var(--card); border-radius: 3px; overflow: hidden; }
 .bar i { display: block; height: 100%; } .key { display: inline-block; width: .8rem; height: .8rem; border-radius: 2px; margin: 0 .3rem 0 1rem; }
 td.over { color: var(--warn); } tr.no { opacity: .6; } td:first-child { white-space: nowrap; }
 """
@@ -165,13 +165,7 @@ def plan_html(plan: Plan) -> str:
         "<h2>Assumed</h2>",
         *(f'<p class="soft">{escape(line)}</p>' for line in best.assumptions),
     ]
-    name = escape(f"Plan of {plan.target}")
-    return (
-        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{name}</title>'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">"
-        f"<style>{STYLE}{BARS}</style></head><body>{''.join(body)}</body></html>\n"
-    )
+    return standalone(f"Plan of {plan.target}", "".join(body), BARS)
 
 
 def _bar(parts: Mapping[str, float], kinds: list[str], full: float) -> str:

@@ -8,7 +8,7 @@ from html import escape
 from .. import units
 from ..results.run import Interval, Run, thinned
 from . import render
-from .html.static import STYLE
+from .html.static import standalone
 from .run_page import facts, where
 
 POINTS = 400
@@ -32,8 +32,8 @@ text { font: 11px system-ui, sans-serif; fill: var(--soft); } .slow { stroke: va
 
 def page(run: Run) -> str:
     """The whole page; it needs no script and no other file."""
-    title = escape(f"{run.model or 'A run'}: {run.steps:,} steps")
-    parts = [f"<h1>{title}</h1>", f'<p class="soft">{escape(where(run))}</p>']
+    title = f"{run.model or 'A run'}: {run.steps:,} steps"
+    parts = [f"<h1>{escape(title)}</h1>", f'<p class="soft">{escape(where(run))}</p>']
     if run.whole is not None:
         rows = "".join(f"<div><span>{escape(n)}</span><span>{escape(v)}</span></div>" for n, v in facts(run))
         parts += [f'<div class="cards"><div class="card">{rows}</div></div>', *_curves(run)]
@@ -43,11 +43,7 @@ def page(run: Run) -> str:
     if run.profile is not None:
         drawn = render(run.profile, "tree", depth=3)
         parts += ["<h2>The first counted call, by module</h2>", f"<pre>{escape(drawn)}</pre>"]
-    body = "\n".join(parts)
-    return (
-        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
-        f"<style>{STYLE}{LOOK}</style></head>\n<body>\n{body}\n</body></html>\n"
-    )
+    return standalone(title, "\n".join(parts), LOOK)
 
 
 def _curves(run: Run) -> list[str]:

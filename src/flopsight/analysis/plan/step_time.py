@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from math import ceil
+from math import ceil, prod
 
 from ...results.comm import ALL_GATHER, ALL_REDUCE, ALL_TO_ALL, REDUCE_SCATTER
 from ...results.records import BACKWARD, FORWARD, RECOMPUTE
@@ -102,10 +102,7 @@ def _keys_and_values(part: Part, work: Workload) -> float:
     """Bytes of keys and values that a block's attention reads."""
     for row in part.rows:
         if row.phase == FORWARD and "attention" in row.op and row.shapes and len(row.shapes[0]) > 2:
-            total = 1.0
-            for side in row.shapes[0][1]:
-                total *= side
-            return 2 * 2 * total
+            return 2 * 2 * float(prod(row.shapes[0][1]))
     return 2.0 * work.handed_on
 
 

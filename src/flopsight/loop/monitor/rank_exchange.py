@@ -1,7 +1,7 @@
 """Figures of the whole job: each rank leaves its own in the job's store now and then, and rank 0 reads what is there.
 
-No collective is used, and nobody waits: what a rank has not left yet is not in the figures. A thread does it, over a
-connection of its own where the store can give one.
+It uses no collective and waits for no rank: figures that a rank has not left yet are missing. A thread does it, over a
+connection of its own if the store can give one.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ...results.world import World
 PERIOD = 2.0
 """Seconds between two exchanges."""
 STALE = 60.0
-"""Seconds after which what a rank left is no longer its present."""
+"""Seconds after which the figures that a rank left are too old to use."""
 JOB = PREFIX + "job/"
 _rounds = count()
 

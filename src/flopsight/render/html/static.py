@@ -26,10 +26,14 @@ td:first-child, th:first-child { text-align: left; } th { color: var(--soft); fo
 """The look of every page that is plain HTML."""
 
 
-def standalone(name: str, body: str) -> str:
-    """A file of plain HTML that needs nothing beside it."""
-    head = f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(name)}</title>'
-    return f"{head}<style>{STYLE}</style></head>\n<body>\n{body}\n</body></html>\n"
+def standalone(name: str, body: str, look: str = "") -> str:
+    """A file of plain HTML that needs nothing beside it; `look` is style of its own."""
+    head = (
+        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(name)}</title>'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">"
+    )
+    return f"{head}<style>{STYLE}{look}</style></head>\n<body>\n{body}\n</body></html>\n"
 
 
 def static_page(profile: Profile, *, max_rows: int, full: bool, on: str | None) -> str:
