@@ -1,8 +1,11 @@
-"""Does a GPU serve as fast as the least time allows? Decode and prefill with a static cache in CUDA graphs, in plain torch.
+"""Does a GPU serve as fast as the least time allows? Decode and prefill with a static cache in CUDA graphs, eager and compiled.
+
+"/ least": measured over the least time. "/ predicted": over the kernels by shares that were measured on this machine right before;
+"by table": by those of the device's generation, as `flopsight profile --generate --on` predicts.
 
 python bench/serving.py              # on a GPU: a Llama of 8B, a mixture of experts, a GPT-2, at batches 1, 8, 64
 python bench/serving.py --tiny       # small sizes, on a CPU: that it runs; the default without a GPU
-python bench/serving.py --predict    # measures the device first, and shows predicted times of the kernels too
+python bench/serving.py --only 8B    # one of the models
 """
 
 from __future__ import annotations
@@ -23,12 +26,14 @@ from torch import nn
 
 import flopsight
 from flopsight import units
+from flopsight.analysis.limits.fused import served_seconds
 from flopsight.analysis.limits.predict import predict
 from flopsight.analysis.serving import Serving, bound_of
 from flopsight.hardware.detect import detect
+from flopsight.hardware.kernel_shares import shared_ceilings, shares_of
 from flopsight.hardware.known_ceilings import datasheet_of
 from flopsight.hardware.measured import measure
-from flopsight.hardware.named import named_ceilings
+from flopsight.hardware.named import named_ceilings, named_device
 from flopsight.results.generation import Generation, Step
 from flopsight.results.kv_cache import STATIC, CachePart, KVCache
 
@@ -68,15 +73,14 @@ class Attention(nn.Module):
     def __init__(self, s):
         super().__init__()
         self.s = s
-        self.q = nn.Linear(s.hidden, s.hidden, bias=False)
-        self.kv = nn.Linear(s.hidden, 2 * s.keys * s.head, bias=False)
+        self.qkv = nn.Linear(s.hidden, s.hidden + 2 * s.keys * s.head, bias=False)
         self.o = nn.Linear(s.hidden, s.hidden, bias=False)
 
     def forward(self, x, cache, begin):
         batch, tokens, _ = x.shape
         s = self.s
-        q = self.q(x).view(batch, tokens, s.heads, s.head).transpose(1, 2)
-        k, v = self.kv(x).view(batch, tokens, 2 * s.keys, s.head).transpose(1, 2).chunk(2, dim=1)
+        heads = self.qkv(x).view(batch, tokens, s.heads + 2 * s.keys, s.head).transpose(1, 2)
+        q, k, v = heads.split((s.heads, s.keys, s.keys), dim=1)
         cache[0][:, :, begin : begin + tokens].copy_(k)
         cache[1][:, :, begin : begin + tokens].copy_(v)
         k, v = (part[:, :, : begin + tokens] for part in cache)
@@ -144,6 +148,9 @@ class Decoder(nn.Module):
         x = self.table(ids)
         for block, own in zip(self.blocks, cache, strict=True):
             x = block(x, own, begin)
+        return self.last(x)
+
+    def last(self, x):
         return self.head(self.norm(x[:, -1:]))
 
 
@@ -204,54 +211,91 @@ def clear():
         torch.cuda.empty_cache()
 
 
-def point(model, sizes, batch, prompt, device, dtype, sheet, measured):
-    """One row: prefill and a decode step, measured over least; the cache in the peak over the allocator's."""
-    before = allocated(device)
-    cache = new_cache(sizes, batch, prompt + 1, device, dtype)
-    taken = allocated(device) - before
+def compiled(model, device, *, tuned):
+    """The model with its blocks and its head compiled; one compiled block serves for all, which have the same code."""
+    if device == "cpu":
+        return model
+    torch._dynamo.reset()
+    torch._inductor.config.coordinate_descent_tuning = tuned
+    how = {"dynamic": False, "mode": "max-autotune-no-cudagraphs" if tuned else "default"}
+    block, head = (torch.compile(part, **how) for part in (Block.forward, Decoder.last))
+
+    def run(ids, cache, begin):
+        x = model.table(ids)
+        for each, own in zip(model.blocks, cache, strict=True):
+            x = block(each, x, own, begin)
+        return head(model, x)
+
+    return run
+
+
+@dataclass(frozen=True)
+class Phase:
+    """Prefill, or a step: what runs, its profile and its least time."""
+
+    name: str
+    inputs: tuple
+    profile: object
+    roof: object
+
+
+def phases(model, sizes, batch, prompt, device, dtype, cache, sheet):
     ids = torch.randint(0, sizes.vocabulary, (batch, prompt), device=device)
-    token = ids[:, -1:].contiguous()
-    first = flopsight.profile(model, (ids, cache, 0), latency=False)
-    step = flopsight.profile(model, (token, cache, prompt), latency=False)
+    inputs = (ids, cache, 0), (ids[:, -1:].contiguous(), cache, prompt)
+    first, step = (flopsight.profile(model, given, latency=False) for given in inputs)
     width = sizes.layers * 2 * sizes.keys * sizes.head * dtype.itemsize
     made = Generation(first, (Step(0, step),), batch, prompt, 1, prompt, KVCache(STATIC, (CachePart(width),)))
     serving = Serving(made)
-    prefill, decode = serving.prefill_load.least(sheet, batch), serving.step_load().least(sheet, batch)
     kept = batch * made.kv.bytes_at(prompt + 1)
-    real = [
-        timed(partial(model, ids, cache, 0), device, prefill.limit),
-        timed(partial(model, token, cache, prompt), device, decode.limit),
-    ]
-    cells = [sizes.name, str(batch), str(prompt)]
-    for seconds, roof, profile in zip(real, (prefill, decode), (first, step), strict=True):
-        guess = predict(profile, measured) if measured else None
-        said = f" ({units.seconds(guess.kernels)} predicted)" if guess else ""
-        cells += [
-            f"{units.seconds(roof.limit)}{said}",
-            units.seconds(seconds),
-            f"{seconds / roof.limit:.2f}",
-            bound_of(roof),
-        ]
-    peak = ""
-    if device == "cuda":
-        clear()
-        torch.cuda.reset_peak_memory_stats()
-        model(ids, cache, 0)
-        peak = f"{torch.cuda.max_memory_allocated() / first.peak_bytes:.3f}" if first.peak_bytes else ""
-    cells += [f"{taken / kept:.4f}" if taken else "-", peak or "-", units.si(batch / real[1])]
-    return cells, (taken, kept, real, prefill.limit, decode.limit)
+    roofs = serving.prefill_load.least(sheet, batch), serving.step_load().least(sheet, batch)
+    return kept, [Phase("prefill", inputs[0], first, roofs[0]), Phase("step", inputs[1], step, roofs[1])]
+
+
+def point(model, sizes, batch, prompt, device, dtype, sheet, measured, shared):
+    """Two rows, prefill and a step: measured over least and over predicted; the cache in the peak over the allocator's."""
+    before = allocated(device)
+    cache = new_cache(sizes, batch, prompt + 1, device, dtype)
+    taken = allocated(device) - before
+    kept, found = phases(model, sizes, batch, prompt, device, dtype, cache, sheet)
+    rows, wrong = [], []
+    for phase in found:
+        least, guess = phase.roof.limit, predict(phase.profile, measured) if measured else None
+        plain = timed(partial(model, *phase.inputs), device, least)
+        try:
+            fast = timed(partial(compiled(model, device, tuned=phase.name == "step"), *phase.inputs), device, least)
+        except Exception as problem:  # a compiler of this machine that does not work: its own message says why
+            print(f"not compiled: {type(problem).__name__}: {str(problem)[:200]}", flush=True)
+            fast = None
+        best = min(plain, fast or plain)
+        ours = served_seconds(phase.profile, measured) if measured else None
+        table = served_seconds(phase.profile, shared)
+        rows.append((
+            sizes.name, str(batch), phase.name, bound_of(phase.roof), units.seconds(least),
+            units.seconds(plain), f"{plain / least:.2f}", ratio(plain, guess.kernels if guess else None),
+            units.seconds(fast) if fast else "-", ratio(fast, least), ratio(fast, ours), ratio(fast, table),
+            f"{taken / kept:.4f}" if taken else "-", units.si(batch / best) if phase.name == "step" else "",
+        ))  # fmt: skip
+        if device == "cuda" and best < least:
+            wrong.append(f"{sizes.name} at {batch}: {phase.name} is faster than its least time")
+    if device == "cuda" and abs(taken / kept - 1) > 0.01:
+        wrong.append(f"{sizes.name} at {batch}: the cache is off by more than 1 %")
+    return rows, wrong
+
+
+def ratio(seconds, other):
+    return f"{seconds / other:.2f}" if seconds and other else "-"
 
 
 HEAD = (
-    "model", "batch", "prompt", "prefill least", "measured", "x", "bound by", "step least", "measured", "x", "bound by",
-    "cache allocated/ours", "peak allocated/ours", "tokens/s",
+    "model", "batch", "phase", "bound by", "least", "eager in a graph", "/ least", "/ predicted", "compiled in a graph", "/ least",
+    "/ predicted here", "/ predicted by table", "cache allocated/ours", "tokens/s",
 )  # fmt: skip
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tiny", action="store_true")
-    parser.add_argument("--predict", action="store_true")
+    parser.add_argument("--only", default="", help="models whose names contain this")
     parser.add_argument("--prompt", type=int, default=1024)
     parser.add_argument("--batches", type=int, nargs="*", default=[1, 8, 64])
     given = parser.parse_args()
@@ -259,20 +303,27 @@ def main():
     device = "cpu" if given.tiny else "cuda"
     dtype = torch.bfloat16 if device == "cuda" else torch.float32
     prompt = 16 if given.tiny else given.prompt
-    sheet = datasheet_of(detect(torch.device("cuda"))) if device == "cuda" else named_ceilings("h100-sxm")
-    measured = measure(detect(torch.device("cuda"))) if given.predict and device == "cuda" else None
+    here = detect(torch.device("cuda")) if device == "cuda" else None
+    sheet = datasheet_of(here) if here else named_ceilings("h200-sxm")
+    measured = measure(here) if here else None
+    shared = shared_ceilings(sheet, shares_of(here.known if here else named_device("h200-sxm")))
     print(f"torch {torch.__version__}, {device}, least times by the datasheet of {sheet.name}")
+    if measured:
+        print(f"shortest kernel {units.seconds(measured.shortest_kernel)}, {units.si(measured.bandwidth, 'B/s')}")
+        for kind in ("matmul", "thin matmul", "decoding attention", "grouped matmul", "attention", "pointwise", "norm"):
+            points = ", ".join(f"{units.seconds(at)} {share:.2f}" for at, share in measured.efficiency.get(kind, ()))
+            print(f"  {kind}: {points}", flush=True)
     rows, wrong = [], []
     with torch.no_grad():
         for sizes in map(tiny, MODELS) if given.tiny else MODELS:
+            if given.only.lower() not in sizes.name.lower():
+                continue
             model = built(sizes, device, dtype)
             for batch in given.batches[:2] if given.tiny else given.batches:
                 clear()
-                cells, (taken, kept, real, *least) = point(model, sizes, batch, prompt, device, dtype, sheet, measured)
-                rows.append(cells)
-                if device == "cuda":
-                    wrong += [f"{sizes.name} at {batch} is faster than its least time" for seconds, limit in zip(real, least, strict=True) if seconds < limit]  # fmt: skip
-                    wrong += [f"{sizes.name} at {batch}: the cache is off by more than 1 %"] if abs(taken / kept - 1) > 0.01 else []  # fmt: skip
+                more, amiss = point(model, sizes, batch, prompt, device, dtype, sheet, measured, shared)
+                print("\n".join("  ".join(row) for row in more), flush=True)
+                rows, wrong = rows + more, wrong + amiss
             del model
     widths = [max(map(len, column)) for column in zip(HEAD, *rows, strict=True)]
     for row in (HEAD, *rows):

@@ -5,7 +5,11 @@ from dataclasses import replace
 import pytest
 from profiles import module, rooted
 
-from flopsight.analysis.limits.predict import predict
+from flopsight.analysis.limits.fused import served_seconds
+from flopsight.analysis.limits.predict import kernel_seconds, predict
+from flopsight.analysis.limits.roofline import row_roof
+from flopsight.hardware.kernel_shares import shared_ceilings, shares_of
+from flopsight.hardware.named import named_device
 from flopsight.results.ceilings import MEASURED, Ceilings
 from flopsight.results.costs import Cost, OpRow
 from flopsight.results.coverage import Coverage
@@ -86,6 +90,31 @@ def test_a_kind_that_was_not_measured_takes_the_share_of_a_broader_one():
     thin = replace(PRODUCT, op="aten.mm", shapes=(((64, 1000), (1000, 50257)),))  # an odd size, so a kind of its own
 
     assert predict(profile(thin)).kernels == pytest.approx(0.010 / 0.5)
+
+
+def test_a_server_fuses_chains_copies_nothing_and_waits_for_no_host():
+    """A product at half of its limit, a third of an add at 0.8 of its own, no copy of a cache, no call of the host."""
+    copy = OpRow("aten.cat", "forward", 1, Cost(bytes=10**9), dtype="bfloat16", kind="copy")
+    silu = OpRow("aten.silu", "forward", 1, Cost(flops=1, bytes=10**7), dtype="bfloat16", kind="pointwise")
+    found = profile(PRODUCT, copy, silu)
+    alone = [row_roof(row, DEVICE).limit for row in (PRODUCT, silu)]
+
+    assert served_seconds(found, DEVICE) == pytest.approx(alone[0] / 0.5 + alone[1] / 0.8 / 3)
+    assert served_seconds(found, replace(DEVICE, flops={})) is None
+
+
+def test_shares_of_a_generation_stand_for_measured_ones():
+    """10 ms of reading weights at 0.8 of the bandwidth, and one kernel's 2 us."""
+    shares = replace(shares_of(named_device("h100-sxm")), memory=0.8)
+    thin = OpRow(
+        "aten.mm", "forward", 1, Cost(macs=1, bytes=10**10), dtype="float32", kind="matrix", shapes=(((1, 8), (8, 8)),)
+    )
+    device = shared_ceilings(Ceilings("a device", flops={"float32": 1e12}, bandwidth=1e12), shares)
+
+    assert kernel_seconds(thin, device, "float32") == pytest.approx(0.010 / 0.8 + 2e-6, rel=1e-3)
+    assert kernel_seconds(replace(thin, cost=Cost(macs=1, bytes=10)), device, "float32") == pytest.approx(
+        2e-6, rel=1e-3
+    )
 
 
 def test_without_measured_efficiencies_nothing_is_predicted():

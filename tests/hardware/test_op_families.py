@@ -19,6 +19,7 @@ from flopsight.results.costs import Cost, OpRow
         ("aten.bmm", ((512, 49, 32), (512, 32, 49)), "small matmuls"),
         ("aten.bmm", ((16, 512, 64), (16, 64, 512)), "matmul"),
         ("aten._scaled_dot_product_flash_attention", ((1, 2, 3, 4),), "attention"),
+        ("aten._grouped_mm", ((16, 64), (8, 64, 128), (8,)), "grouped matmul"),
     ],
 )
 def test_matrix_work_by_its_shapes(op, shapes, kind):
@@ -27,12 +28,27 @@ def test_matrix_work_by_its_shapes(op, shapes, kind):
 
 @pytest.mark.parametrize(
     ("shapes", "kind"),
-    [(((1, 4096), (4096, 4096)), "thin matmul"), (((65536, 128), (128, 512)), "narrow matmul")],
+    [
+        (((1, 4096), (4096, 4096)), "thin matmul"),
+        (((8, 768), (768, 50257)), "thin matmul"),  # a head of any number of words is read all the same
+        (((65536, 128), (128, 512)), "narrow matmul"),
+    ],
 )
 def test_a_product_that_memory_binds_reads_its_weights_or_its_rows(shapes, kind):
     row = OpRow("aten.mm", "forward", 1, Cost(macs=1), shapes=(shapes,))
 
     assert family(row, by_compute=False) == kind
+
+
+@pytest.mark.parametrize(
+    ("queries", "kind"), [(1, "decoding attention"), (16, "decoding attention"), (1024, "attention")]
+)
+def test_attention_of_few_queries_reads_its_keys_and_values(queries, kind):
+    shapes = (8, 32, queries, 128), (8, 8, 1024, 128), (8, 8, 1024, 128)
+    row = OpRow("aten._scaled_dot_product_flash_attention", "forward", 1, Cost(macs=1), shapes=(shapes,))
+
+    assert family(row, by_compute=False) == kind
+    assert family(row) == "attention"
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,13 @@ from collections.abc import Callable
 from functools import cached_property
 
 from ..errors import InputError
+from ..hardware.kernel_shares import Shares, shared_ceilings, shares_of
+from ..hardware.named import named_device
 from ..results.generation import Generation, Step
 from ..results.kv_cache import KV_CACHE, STATIC
 from ..results.profile import Profile
 from .decoded import doubled_weights
+from .limits.fused import served_seconds
 from .limits.predict import predict
 from .limits.roofline import COMPUTE, MEMORY, Roof, ceilings_for
 from .limits.step_load import Load, load_of, mean_load
@@ -111,9 +114,30 @@ class Serving:
 
         return _first_true(by_compute)
 
+    @cached_property
+    def shares(self) -> Shares | None:
+        """What kernels of a named device reach, by the table; None on this machine."""
+        return shares_of(named_device(self.device)) if self.device is not None else None
+
+    @cached_property
+    def predicted_step(self) -> float | None:
+        """Predicted seconds of a step, the mean over the new tokens."""
+        weights = doubled_weights(self.made.steps)
+        found = [self.predicted(step.profile) for step in self.made.steps]
+        known = [seconds * weight for seconds, weight in zip(found, weights, strict=True) if seconds is not None]
+        return sum(known) / sum(weights) if len(known) == len(weights) else None
+
     def predicted(self, profile: Profile) -> float | None:
-        """Seconds of a forward by the shares of their limits that ops reach on the device; None if these were not measured."""
-        found = predict(profile, self.ceilings) if self.ceilings is not None and self.device is None else None
+        """Seconds of a forward by the shares of their limits that ops reach; None if these are not known.
+
+        On this machine: of the plain model, by what was measured here. On a named device: of a compiled one in a server, by
+        the table of shares.
+        """
+        if self.ceilings is None:
+            return None
+        if self.shares is not None:
+            return served_seconds(profile, shared_ceilings(self.ceilings, self.shares))
+        found = predict(profile, self.ceilings)
         return found.step if found is not None else None
 
     # -- memory

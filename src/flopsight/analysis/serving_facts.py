@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from .. import units
+from ..hardware.kernel_shares import KERNEL, Shares
 from ..results.generation import Generation
 from ..results.node import Node
-from ..results.profile import Profile
 from .limits.roofline import COMPUTE, Roof
 from .limits.step_load import Load, rows_in
 from .serving import FIRST, LAST, MIDDLE, Serving, bound_of
@@ -19,6 +19,10 @@ LEAST = (
     "the peak."
 )
 PREDICTED = "predicted: by the shares of their limits that ops reach on this machine (flopsight device --measure)."
+SERVED = (
+    "predicted: the kernels of a compiled model in CUDA graphs, each with {kernel} beside its work; products reach {products:.0%} of the "
+    "peak, attention {attention:.0%}, the rest {memory:.0%} of the bandwidth."
+)
 MEASURED = "measured: wall time of the plain model, the median; a step is the time of all new tokens over their number."
 EXPERTS = (
     "A step of {batch} reads {read} of weights, if all experts are equally likely: of E experts with k for a token, "
@@ -100,10 +104,7 @@ def _fits(serving: Serving) -> str:
 def _first_token(serving: Serving) -> str:
     made = serving.made
     least = serving.first_token
-    times = [
-        f"at least {units.seconds(least)}" if least else "",
-        f"measured {units.seconds(made.prefill_time.median)}" if made.prefill_time else "",
-    ]
+    times = _labelled(least, serving.predicted(made.prefill), made.prefill_time.median if made.prefill_time else None)
     of = f" for all {made.batch:,} prompts" if made.batch > 1 else ""
     return _joined(times, of)
 
@@ -112,9 +113,15 @@ def _each_token(serving: Serving) -> str:
     made = serving.made
     least = serving.per_output_token()
     step = made.decode_time.median / made.new_tokens if made.decode_time else None
-    times = [f"at least {units.seconds(least)}" if least else "", f"measured {units.seconds(step)}" if step else ""]
+    times = _labelled(least, serving.predicted_step, step)
     of = f" a step, which makes one token of each of the {made.batch:,} sequences" if made.batch > 1 else ""
     return _joined(times, of)
+
+
+def _labelled(least: float | None, predicted: float | None, measured: float | None) -> list[str]:
+    """Each time with what it is."""
+    found = {"at least": least, "predicted": predicted, "measured": measured}
+    return [f"{label} {units.seconds(seconds)}" for label, seconds in found.items() if seconds]
 
 
 def _throughput(serving: Serving) -> str:
@@ -189,30 +196,37 @@ def times(serving: Serving) -> Table:
             "first token" if made.batch == 1 else "first tokens",
             serving.prefill_load,
             serving.prefill_roof(),
-            made.prefill,
-            measured[0].median if measured[0] else None,
+            (serving.predicted(made.prefill), measured[0].median if measured[0] else None),
+            made.prefill.macs,
         )
     ]
     places = [(FIRST, 1, made.first), (MIDDLE, (made.new_tokens + 1) // 2, made.middle), (LAST, made.new_tokens, made.last)]  # fmt: skip
     unit = "token" if made.batch == 1 else "step"
     for at, number, profile in {number: (at, number, profile) for at, number, profile in places}.values():
         rows.append(
-            _time_row(serving, f"{unit} {number:,}", serving.step_load(at), serving.step_roof(at), profile, None)
+            _time_row(
+                serving,
+                f"{unit} {number:,}",
+                serving.step_load(at),
+                serving.step_roof(at),
+                (serving.predicted(profile), None),
+                profile.macs,
+            )
         )
-    rows.append(_time_row(serving, f"mean {unit}", serving.step_load(), serving.step_roof(), None, steps))
+    guessed = serving.predicted_step, steps
+    rows.append(
+        _time_row(
+            serving, f"mean {unit}", serving.step_load(), serving.step_roof(), guessed, made.macs_per_token * made.batch
+        )
+    )
     head = ("", "least", "predicted", "measured", "bound by", "weights read", "cache moved", "MACs")
     return Table("Times" if serving.ceilings or measured[0] else "Each forward", head, rows).shown
 
 
 def _time_row(
-    serving: Serving, name: str, load: Load, roof: Roof | None, profile: Profile | None, measured: float | None
+    serving: Serving, name: str, load: Load, roof: Roof | None, times: tuple[float | None, float | None], macs: float
 ) -> tuple[str, ...]:
-    batch = serving.made.batch
-    predicted = serving.predicted(profile) if profile is not None else None
-    if profile is not None:
-        macs: float = profile.macs
-    else:
-        macs = serving.made.macs_per_token * batch
+    batch, (predicted, measured) = serving.made.batch, times
     return (
         name,
         units.seconds(roof.limit) if roof else "",
@@ -284,8 +298,8 @@ def notes(serving: Serving) -> list[str]:
     """What the labels of times mean, and what is assumed."""
     made = serving.made
     found = [LEAST] if serving.step_roof() is not None else []
-    if serving.predicted(made.last) is not None:
-        found.append(PREDICTED)
+    if serving.predicted_step is not None:
+        found.append(_predicted_by(serving.shares))
     if made.decode_time is not None:
         found.append(MEASURED)
     if made.batch > 1 and any(piece.experts for piece in serving.step_load().pieces.values()):
@@ -297,6 +311,13 @@ def notes(serving: Serving) -> list[str]:
             f"last one. The least time leaves this out: kernels exist that work on the compressed cache."
         )
     return [*found, *dict.fromkeys(str(caveat) for part in (made.prefill, made.last) for caveat in part.caveats)]
+
+
+def _predicted_by(shares: Shares | None) -> str:
+    if shares is None:
+        return PREDICTED
+    kernel = units.seconds(KERNEL)
+    return SERVED.format(kernel=kernel, products=shares.products, attention=shares.attention, memory=shares.memory)
 
 
 def _expanded(made: Generation) -> tuple[str, float] | None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from itertools import pairwise
+from itertools import cycle, pairwise
 from math import log
 from typing import Any
 
 from ..results.ceilings import Ceilings
 from . import op_families as kinds
-from .sampling import Sampler
+from .sampling import FLUSH, Sampler
 
 WIDTH = 1024
 SHORT = 100e-6
@@ -72,6 +72,7 @@ class Cases:
     def __iter__(self) -> Iterator[Case]:
         yield from self._products()
         yield from self._batched()
+        yield from self._decoding()
         yield from self._convolutions()
         yield from self._stems()
         yield from self._rows()
@@ -91,14 +92,46 @@ class Cases:
         odd = (
             ((256, 128, 127), (512, 256, 2047)) if cpu else ((512, 1024, 1023), (4096, 1024, 8191), (8192, 1024, 32767))
         )
-        thin = ((1, 1024, 1024), (1, 4096, 4096)) if cpu else ((1, 1024, 1024), (8, 4096, 4096), (16, 16384, 16384))
+        thin = (
+            ((1, 1024, 1024), (1, 4096, 4096))
+            if cpu
+            else ((1, 1024, 1024), (1, 4096, 4096), (8, 4096, 16384), (16, 16384, 16384))
+        )
         narrow = () if cpu else ((4096, 128, 128), (65536, 128, 128), (262144, 128, 384))
         shapes = {kinds.MATMUL: square, kinds.ODD: odd, kinds.THIN: thin, kinds.NARROW: narrow}
         for kind, sizes in shapes.items():
             for rows, inner, out in sizes:
                 moved = (rows * inner + inner * out + rows * out) * self._size
-                work = partial(self._functional.linear, self._random(rows, inner), self._random(out, inner))
-                yield kind, 2 * rows * inner * out, moved, work
+                copies = 1 if cpu or kind != kinds.THIN else self._beyond_caches(moved)
+                weights = cycle([self._random(out, inner) for _ in range(copies)])
+                yield kind, 2 * rows * inner * out, moved, partial(self._on_next, self._random(rows, inner), weights)
+
+    def _beyond_caches(self, moved: int) -> int:
+        """How many copies of weights it takes that each is read from memory: a step of a decoder reads each once."""
+        return 1 if self._place.type == "meta" else max(1, -(-FLUSH // moved))
+
+    def _on_next(self, rows: Any, weights: Iterator[Any]) -> Any:
+        return self._functional.linear(rows, next(weights))
+
+    def _decoding(self) -> Iterator[Case]:
+        """One token's attention to a cache, and the experts of a few tokens."""
+        torch, size = self._torch, self._size
+        if self._cpu:
+            return
+        for batch in (1, 8, 64):
+            q, elements = self._random(batch, 32, 1, 128), 2 * batch * 8 * 1024 * 128
+            caches = [
+                self._random(2, batch, 8, 1024, 128).unbind() for _ in range(self._beyond_caches(elements * size))
+            ]
+            attend = partial(self._functional.scaled_dot_product_attention, enable_gqa=True)
+            work = partial(lambda q, attend, kept: attend(q, *next(kept)), q, attend, cycle(caches))
+            yield kinds.DECODING, 8 * elements, elements * size, work
+        grouped: Any = getattr(self._functional, "grouped_mm", None) or getattr(torch, "_grouped_mm", None)
+        for rows in (2, 16, 128) if grouped is not None else ():
+            inner, out, experts = 2048, 14336, min(8, rows)
+            ends = torch.arange(1, 9, dtype=torch.int32, device=self._place).clamp(max=experts) * (rows // experts)
+            work = partial(grouped, self._random(rows, inner), self._random(8, inner, out), offs=ends)
+            yield kinds.EXPERTS, 2 * rows * inner * out, experts * inner * out * size, work
 
     def _batched(self) -> Iterator[Case]:
         side, inner = 64, 32

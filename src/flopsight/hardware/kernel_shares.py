@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
+from ..results.ceilings import Ceilings
+from . import op_families as kinds
 from .peaks import Device
 
 OTHER = "other"
+KERNEL = 2e-6
+"""Seconds that a kernel of a CUDA graph takes beside its work: to begin, to end, to wait for the one before."""
+LIMITS = tuple(10 ** (power / 2) for power in range(-14, -3))
+"""Limits of one call, in seconds, for which the share that it reaches is stated."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +45,21 @@ def shares_of(device: Device) -> Shares:
     generation = next((name for name in table["generation"] if name in device.architecture), OTHER)
     named = "" if generation == OTHER else generation
     return Shares(**table["links"], **table["generation"][generation], generation=named)
+
+
+def shared_ceilings(ceilings: Ceilings, shares: Shares) -> Ceilings:
+    """A device's ceilings with the shares of its generation, as if they had been measured: what a prediction needs."""
+    reached = {
+        kinds.MATMUL: shares.products,
+        kinds.ATTENTION: shares.attention,
+        kinds.CONVOLUTION: shares.convolutions,
+        kinds.BATCH_NORM: shares.batch_norm,
+        **dict.fromkeys((kinds.THIN, kinds.DECODING, kinds.POINTWISE), shares.memory),
+    }
+    points = {
+        kind: tuple((limit, limit / (limit / share + KERNEL)) for limit in LIMITS) for kind, share in reached.items()
+    }
+    return replace(ceilings, efficiency=points, shortest_kernel=KERNEL)
 
 
 @cache

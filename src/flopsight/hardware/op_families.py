@@ -7,13 +7,15 @@ from math import prod
 from ..results.costs import OpRow
 from ..results.records import Shape
 
-MATMUL, ODD, THIN, NARROW, SMALL, ATTENTION = (
+MATMUL, ODD, THIN, NARROW, SMALL, EXPERTS, ATTENTION, DECODING = (
     "matmul",
     "odd matmul",
     "thin matmul",
     "narrow matmul",
     "small matmuls",
+    "grouped matmul",
     "attention",
+    "decoding attention",
 )
 CONVOLUTION, STEM, GROUPED, WIDE_GROUPED = (
     "convolution",
@@ -30,6 +32,8 @@ BROADER = {
     ODD: MATMUL,
     NARROW: THIN,
     SMALL: MATMUL,
+    EXPERTS: THIN,
+    DECODING: ATTENTION,
     STEM: CONVOLUTION,
     WIDE_GROUPED: GROUPED,
     NARROW_NORM: NORM,
@@ -44,6 +48,8 @@ BROADER = {
 PIECE = 8
 """Elements of 16 bits that matrix units load at once."""
 FEW_CHANNELS = 8
+FEW_ROWS = 16
+"""Rows up to which a product, or attention, does nothing but read its weights, or its keys and values."""
 SMALL_SIDE = 128
 """Sides up to which a batch of products consists of small ones."""
 NARROW_ROW = 384
@@ -59,7 +65,8 @@ def family(row: OpRow, *, by_compute: bool = True) -> str:
     name, shapes = row.op, row.shapes[0] if row.shapes else ()
     if row.cost.macs:
         if "attention" in name:
-            return ATTENTION
+            few = len(shapes) > 1 and shapes[0][-2] <= FEW_ROWS < shapes[1][-2]
+            return DECODING if few and not by_compute else ATTENTION
         return _convolution(shapes) if "conv" in name else _product(name, shapes, by_compute=by_compute)
     width = shapes[0][-1] if shapes and shapes[0] else NARROW_ROW + 1
     if "pool" in name:
@@ -79,12 +86,16 @@ def family(row: OpRow, *, by_compute: bool = True) -> str:
 
 def _product(name: str, shapes: tuple[Shape, ...], *, by_compute: bool) -> str:
     """Few rows read the weights for little work; few columns keep matrix units from theirs."""
+    if "grouped_mm" in name:
+        return EXPERTS
     sides = [shape for shape in shapes if len(shape) > 1]
     if len(sides) < 2:
         return MATMUL if by_compute else THIN
     (rows, inner), columns = sides[-2][-2:], sides[-1][-1]
     if "bmm" in name and max(rows, inner, columns) <= SMALL_SIDE:
         return SMALL
+    if rows <= FEW_ROWS and not by_compute:
+        return THIN
     if any(size % PIECE for size in (inner, columns) if size > PIECE):
         return ODD
     if by_compute:

@@ -5,26 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ... import units
-from ...results.costs import OpRow
 from ...results.node import Node
 from ...results.records import FORWARD, OPTIMIZER
-from ..limits.roofline import COLLECTIVES
+from ..limits.fused import fusable
 from .finding import Finding
-from .scene import MODEL, Scene, paths
-
-FUSED = ("pointwise", "reduction", "copy", "random")
-WORDS = ("norm", "softmax", "dropout", "gelu", "silu", "glu")
-"""Parts of names of ops that torch does not call pointwise and that compilers fuse all the same."""
-ALONE = ("embedding", "index", "scatter", "gather", "sort", "topk", "cat", "nonzero", "linalg")
-
-
-def fusable(row: OpRow) -> bool:
-    """Whether a compiler can do an op in one kernel with its neighbours."""
-    if row.cost.macs or not row.cost.bytes or row.op.startswith(COLLECTIVES) or row.phase not in MODEL:
-        return False
-    if any(word in row.op for word in ALONE):
-        return False
-    return row.kind in FUSED or any(word in row.op for word in WORDS)
+from .scene import Scene, paths
 
 
 def chains_that_fuse(scene: Scene) -> Iterator[Finding]:

@@ -8,10 +8,11 @@ from ... import units
 from ...results.costs import OpRow
 from ...results.node import Node
 from ...results.records import FORWARD
+from ..limits.fused import MODEL
 from ..limits.roofline import roof_of
 from .finding import Finding
 from .memory_use import most_samples
-from .scene import MODEL, Scene, paths
+from .scene import Scene, paths
 
 ALIGNED = {"bfloat16": 8, "float16": 8, "float32": 4, "int8": 16, "float8_e4m3fn": 16, "float8_e5m2": 16}
 """Elements in 16 bytes: matrix units load rows in such pieces."""

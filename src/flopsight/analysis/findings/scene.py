@@ -15,8 +15,6 @@ from ..limits.roofline import ceilings_for, device_seconds, profile_limit, row_r
 from ..limits.utilization import step_seconds
 
 Placed = tuple[Node, OpRow]
-MODEL = (FORWARD, BACKWARD, RECOMPUTE)
-"""The phases in which the model itself works, not the optimizer."""
 WORTH = 0.02
 """Share of a step from which on a win is worth a sentence."""
 

@@ -10,8 +10,8 @@ from ... import units
 from ...results.costs import ACROSS, Cost, OpRow
 from ...results.node import Node
 from ...results.records import FORWARD, Shape
+from ..limits.fused import ALONE
 from .finding import Finding
-from .fusion import ALONE
 from .scene import Scene, paths
 
 BATCHED = ("aten.bmm", "aten.baddbmm", "aten.matmul")

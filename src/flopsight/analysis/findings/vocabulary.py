@@ -8,8 +8,9 @@ from math import prod
 from ... import units
 from ...results.node import Node
 from ...results.records import BACKWARD, OPTIMIZER, Shape
+from ..limits.fused import MODEL
 from .finding import Finding
-from .scene import MODEL, Scene
+from .scene import Scene
 
 VOCABULARY = 16_384
 """Outputs from which on a layer is one over a vocabulary."""

@@ -9,8 +9,9 @@ from ...hardware.op_families import ATTENTION, family
 from ...results.costs import OpRow
 from ...results.node import Node
 from ...results.records import BACKWARD, FORWARD, RECOMPUTE
+from ..limits.fused import MODEL
 from .finding import Finding
-from .scene import MODEL, Scene, paths
+from .scene import Scene, paths
 
 
 def repeated_work(scene: Scene) -> Iterator[Finding]:

@@ -9,9 +9,10 @@ from dataclasses import replace
 from ... import units
 from ...results.ceilings import peak_key, unit_name
 from ...results.costs import OpRow
+from ..limits.fused import MODEL
 from ..limits.roofline import row_roof
 from .finding import Finding
-from .scene import MODEL, Scene, paths
+from .scene import Scene, paths
 
 WIDE = ("float32", "float64")
 HALF = ("bfloat16", "float16")

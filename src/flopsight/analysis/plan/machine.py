@@ -12,6 +12,7 @@ from ...hardware.kernel_shares import Shares, shares_of
 from ...hardware.named import datasheet, named_device
 from ...results.ceilings import Ceilings
 from ...results.comm import wire_bytes
+from ..limits.fused import FUSED
 
 CHUNKS = 4
 """Parts of the model that a stage of a pipeline holds, run in turns (interleaved 1F1B)."""
@@ -19,8 +20,6 @@ FRAGMENTS = 0.08
 """Of what comes and goes in a step, what the caching allocator holds beyond it; torchtitan's reserved memory is 7 to 13 % above ours."""
 RESERVED = 2 * 10**9
 """Bytes of a GPU that the driver's context and NCCL's buffers take."""
-FUSED = 1 / 3
-"""Of the bytes of pointwise chains, what a compiler's fused kernels still move."""
 LAUNCH = 6e-6
 """Seconds of the host for an op in eager mode."""
 GBIT = 1e9 / 8

@@ -9,7 +9,7 @@ from math import ceil, prod
 
 from ...results.comm import ALL_GATHER, ALL_REDUCE, ALL_TO_ALL, REDUCE_SCATTER
 from ...results.records import BACKWARD, FORWARD, RECOMPUTE
-from ..findings.fusion import fusable
+from ..limits.fused import fusable
 from ..limits.roofline import row_roof
 from .job_case import Case
 from .machine import Machine
