@@ -8,9 +8,10 @@ BENCHES := $(filter-out bench/gpu% bench/turns.py bench/page.py,$(wildcard bench
 WORKERS ?= auto
 PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 8 --dist loadfile --no-loadscope-reorder
 SEED ?= $(shell date +%s)
+SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 1767225600)
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test test-random test-old-cpu lanes torch-matrix lint bench accuracy figures house report clean
+.PHONY: demo test test-random test-old-cpu lanes torch-matrix lint bench accuracy figures house report changelog dist clean
 .SECONDARY:
 
 demo: $(READY)  ## profile an embedded model and show it
@@ -55,6 +56,14 @@ house: $(READY)  ## write the floors and files of docs/architecture.md anew
 
 report:  ## build the report page's script and style from frontend/ (needs Node)
 	cd frontend && npm ci --silent --no-audit --no-fund && npm run --silent build
+
+dist: .venvs/wheel/.ready  ## wheel and sdist into dist/: the same commit gives the same bytes
+	rm -rf dist
+	SOURCE_DATE_EPOCH=$(SOURCE_DATE_EPOCH) .venvs/wheel/bin/python -m build --no-isolation --outdir dist .
+	cd dist && sha256sum *
+
+changelog: .venvs/pull_request/.ready  ## put the fragments of changes/ into CHANGELOG.md: make changelog VERSION=0.3.0
+	.venvs/pull_request/bin/towncrier build --yes --version $(VERSION)
 
 clean:
 	rm -rf $(VENV) .venvs build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -33,6 +33,11 @@ class Answer:
 
 def fork(words, folder, imports=WARM, env=None, stdin=""):
     """Run what follows `python` on a command line, in a fork of the interpreter with these imports."""
+    if not hasattr(os, "fork"):  # Windows: the same, slower
+        command = [sys.executable, *map(str, words)]
+        env = (env or os.environ) | NO_GPU
+        done = subprocess.run(command, cwd=folder, env=env, input=stdin, capture_output=True, text=True, check=False)
+        return Answer(done.returncode, done.stdout, done.stderr)
     with TemporaryDirectory() as exchange:
         paths = [Path(exchange, name) for name in ("stdin", "stdout", "stderr")]
         paths[0].write_text(stdin)

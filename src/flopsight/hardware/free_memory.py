@@ -31,7 +31,7 @@ def _free_on_host(meminfo: Path) -> int | None:
         lines = meminfo.read_text(encoding="utf-8").splitlines()
     except OSError:
         pages = {"SC_AVPHYS_PAGES", "SC_PAGE_SIZE"}
-        if not pages <= set(os.sysconf_names):
+        if not pages <= set(getattr(os, "sysconf_names", ())):
             return None
         return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     found = dict(line.split(":", 1) for line in lines if ":" in line)

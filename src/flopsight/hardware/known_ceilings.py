@@ -94,7 +94,7 @@ def cpu_cache() -> int | None:
     """Bytes of the processor's largest cache, where the system tells."""
     sizes = []
     for path in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size"):
-        text = path.read_text().strip()
+        text = path.read_text(encoding="ascii").strip()
         if text.endswith("K") and text[:-1].isdigit():
             sizes.append(int(text[:-1]) * 1024)
     return max(sizes, default=None)

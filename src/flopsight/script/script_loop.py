@@ -57,7 +57,8 @@ class ScriptLoop:
         self._updates.watch()
         if self.per != OPTIMIZER or self._search.first == 0:
             self._finder.watch()
-        os.register_at_fork(after_in_child=self._leave)
+        if hasattr(os, "register_at_fork"):  # Windows has no fork
+            os.register_at_fork(after_in_child=self._leave)
 
     def _leave(self) -> None:
         """Stop watching, in a forked process or after a failure."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +16,8 @@ HELP = (
 )
 LIBRARIES = ("zoo", "hf", "timm", "torchvision", "diffusers")
 FILE, MODULE = "file", "module"
+SEPARATOR = re.compile(r":(?![\\/])|(?<=\w\w):")
+"""A colon, but not the one of a drive: C:\\net.py:Net is a file and a name."""
 NO_MODELS = {
     ".pt": "a file of weights", ".pth": "a file of weights", ".bin": "a file of weights", ".ckpt": "a file of weights",
     ".safetensors": "a file of weights", ".gguf": "a file of weights", ".onnx": "an ONNX graph", ".pb": "a TensorFlow graph",
@@ -43,7 +46,7 @@ class Address:
 
 def parse_address(text: str) -> Address:
     """Take a target apart."""
-    parts = text.rstrip(":").split(":") if text.count(":") > 1 else text.split(":")
+    parts = SEPARATOR.split(text.rstrip(":") if text.count(":") > 1 else text)
     first_change = next((place for place, part in enumerate(parts) if place and "=" in part), len(parts))
     head, tail = parts[:first_change], ":".join(parts[first_change:])
     changes = parse_changes(tail) if tail else {}

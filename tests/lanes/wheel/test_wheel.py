@@ -1,8 +1,17 @@
-"""The wheel alone runs every command: without numpy, pandas and matplotlib, and what opens saved profiles without torch too."""
+"""The wheel is built twice to the same bytes, and alone runs every command: without numpy, pandas and matplotlib.
 
+What opens saved profiles does without torch too.
+"""
+
+import json
+import os
 import re
+import shutil
 import subprocess
 import sys
+import tarfile
+import zipfile
+from hashlib import sha256
 from importlib.metadata import distribution, requires
 from pathlib import Path
 
@@ -58,21 +67,37 @@ def run(*words, **more):
     return done
 
 
+def build(tree, folder):
+    """The wheel and the sdist of a tree, as `make dist` builds them."""
+    words = [sys.executable, "-m", "build", "--no-isolation", "--outdir", folder, tree]
+    done = run(*words, env=os.environ | {"SOURCE_DATE_EPOCH": "1800000000"})
+    assert done.returncode == 0, done.stdout + done.stderr
+    return {path.name: path for path in folder.iterdir()}
+
+
+@pytest.fixture(scope="session", name="built")
+def _built(tmp_path_factory):
+    return build(ROOT, tmp_path_factory.mktemp("dist"))
+
+
 @pytest.fixture(scope="session", name="wheel")
-def _wheel(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("dist")
-    done = run(sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", folder, ROOT)
-    assert done.returncode == 0, done.stderr
-    (made,) = folder.glob("*.whl")
+def _wheel(built):
+    (made,) = (path for name, path in built.items() if name.endswith(".whl"))
     return made
+
+
+def pip(folder, *words):
+    """Run pip on an environment that has none."""
+    run(sys.executable, "-m", "venv", "--without-pip", folder)
+    into = [sys.executable, "-m", "pip", "--python", folder / "bin" / "python", "install", "-q"]
+    done = run(*into, "--disable-pip-version-check", *CONSTRAINTS, *words)
+    assert done.returncode == 0, done.stderr
+    return done
 
 
 def environment(folder, wheel):
     """An environment with the wheel and what it asks for, and nothing else."""
-    run(sys.executable, "-m", "venv", "--without-pip", folder)
-    pip = [sys.executable, "-m", "pip", "--python", folder / "bin" / "python"]
-    done = run(*pip, "install", "-q", "--disable-pip-version-check", *CONSTRAINTS, wheel)
-    assert done.returncode == 0, done.stderr
+    pip(folder, wheel)
     return folder
 
 
@@ -115,6 +140,65 @@ def _work(lean, tmp_path_factory):
     (folder / "ranks").mkdir()
     (folder / "ranks" / "rank0.json").write_text((folder / "p.json").read_text())
     return folder, answers
+
+
+def test_the_same_tree_gives_the_same_bytes(built, tmp_path):
+    tree = tmp_path / "elsewhere"
+    shutil.copytree(ROOT / "src", tree / "src", ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md", "CITATION.cff", ".gitignore"):
+        (tree / name).write_bytes((ROOT / name).read_bytes())  # at another time
+
+    again = build(tree, tmp_path / "dist")
+
+    hashes = [{name: sha256(path.read_bytes()).hexdigest() for name, path in made.items()} for made in (built, again)]
+    assert hashes[0] == hashes[1]
+    assert len(again) == 2
+
+
+def test_the_wheel_is_small_typed_and_bears_the_version(wheel):
+    version = re.search(r'^__version__ = "(.*)"', (ROOT / "src/flopsight/__init__.py").read_text(), re.MULTILINE)[1]
+    names = zipfile.ZipFile(wheel).namelist()
+
+    assert wheel.name == f"flopsight-{version}-py3-none-any.whl"
+    assert wheel.stat().st_size < 1_500_000
+    assert "flopsight/py.typed" in names
+    assert {name.split("/")[0] for name in names} == {"flopsight", f"flopsight-{version}.dist-info"}
+
+
+def test_the_sdist_holds_what_it_is_built_from(built):
+    (made,) = (path for name, path in built.items() if name.endswith(".tar.gz"))
+    names = {name.partition("/")[2] for name in tarfile.open(made).getnames()}
+
+    assert {"pyproject.toml", "LICENSE", "README.md", "src/flopsight/py.typed", "PKG-INFO"} <= names
+    assert not [name for name in names if name.startswith(("tests", "frontend", ".venv", ".github"))]
+
+
+@pytest.mark.parametrize(
+    ("extra", "brings", "words"),
+    [
+        ("plots", "matplotlib", ["show", "p.json", "-o", "icicle.svg"]),
+        ("energy", "pynvml", ["show", "p.json"]),
+    ],
+)
+def test_an_extra_brings_its_package_and_the_commands_run_with_it(wheel, work, tmp_path, extra, brings, words):
+    pip(tmp_path / "env", f"{wheel}[{extra}]")
+
+    done = run(tmp_path / "env" / "bin" / "flopsight", *words, cwd=work[0])
+
+    assert run(tmp_path / "env" / "bin" / "python", "-c", f"import {brings}").returncode == 0
+    assert done.returncode == 0, done.stderr
+    assert done.stdout or done.stderr
+
+
+def test_the_extra_torch_asks_for_a_torch_that_is_supported(wheel, tmp_path):
+    report = tmp_path / "report.json"
+    pip(tmp_path / "env", "--dry-run", "--report", report, f"{wheel}[torch]")
+
+    found = {
+        item["metadata"]["name"]: item["metadata"]["version"] for item in json.loads(report.read_text())["install"]
+    }
+
+    assert f"torch=={found['torch'].partition('+')[0]}" in (ROOT / "constraints.txt").read_text().split()
 
 
 @pytest.mark.parametrize("name", ABSENT)

@@ -51,7 +51,7 @@ _registered = False
 def _register() -> None:
     """Tell Python once: what is called after a fork cannot be taken back."""
     global _registered  # noqa: PLW0603
-    if not _registered:
+    if not _registered and hasattr(os, "register_at_fork"):  # Windows has no fork
         _registered = True
         os.register_at_fork(after_in_child=_forked)
 

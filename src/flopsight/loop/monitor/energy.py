@@ -81,15 +81,15 @@ def _nvml(device: torch.device) -> Joules:
 
 def _rapl(packages: Sequence[Path]) -> Joules | None:
     files = [package / "energy_uj" for package in packages]
-    ranges = [int((package / "max_energy_range_uj").read_text()) for package in packages]
-    last = [int(file.read_text()) for file in files]
+    ranges = [int((package / "max_energy_range_uj").read_text(encoding="ascii")) for package in packages]
+    last = [int(file.read_text(encoding="ascii")) for file in files]
     turns = [0] * len(files)
     if not files:
         return None
 
     def read() -> float:
         for at, file in enumerate(files):
-            now = int(file.read_text())
+            now = int(file.read_text(encoding="ascii"))
             turns[at] += now < last[at]  # the counter has begun anew
             last[at] = now
         return sum(now + turn * most for now, turn, most in zip(last, turns, ranges, strict=True)) / 1e6
