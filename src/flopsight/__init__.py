@@ -32,6 +32,7 @@ if TYPE_CHECKING:  # what type checkers see; tests hold it to the table
     from .results.profile import Profile as Profile
     from .results.records import OpRecord as OpRecord
     from .results.records import TensorMeta as TensorMeta
+    from .results.run import Run as Run
     from .results.sweep import Sweep as Sweep
 
 __version__ = "0.2.0"
@@ -56,6 +57,7 @@ _HOMES = {
     "Plan": "results.plan",
     "PlanOption": "results.plan",
     "Profile": "results.profile",
+    "Run": "results.run",
     "Sweep": "results.sweep",
     "OpRecord": "results.records",
     "TensorMeta": "results.records",

@@ -24,7 +24,7 @@ def main(steps: int = 8) -> None:
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-        print(f"{os.environ['LOCAL_RANK']} {step} {loss.item():.17g}\n", end="", flush=True)
+        print(f"rank {os.environ['LOCAL_RANK']} step {step} loss {loss.item()!r}\n", end="", flush=True)
     distributed.destroy_process_group()
 
 
