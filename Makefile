@@ -8,10 +8,12 @@ BENCHES := $(filter-out bench/gpu% bench/turns.py bench/page.py,$(wildcard bench
 WORKERS ?= auto
 PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 8 --dist loadfile --no-loadscope-reorder
 SEED ?= $(shell date +%s)
+SITE ?= build/docs
+DOCS_PYTHON ?= $(CURDIR)/.venvs/docs/bin/python
 SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 1767225600)
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test test-random test-old-cpu lanes torch-matrix lint bench accuracy figures house report changelog dist clean
+.PHONY: demo test test-random test-old-cpu lanes torch-matrix lint bench accuracy figures house report changelog dist docs clean
 .SECONDARY:
 
 demo: $(READY)  ## profile an embedded model and show it
@@ -57,6 +59,10 @@ house: $(READY)  ## write the floors and files of docs/architecture.md anew
 report:  ## build the report page's script and style from frontend/ (needs Node)
 	cd frontend && npm ci --silent --no-audit --no-fund && npm run --silent build
 
+docs: .venvs/docs/.ready  ## the site, into build/docs/site: offline, and a warning is an error
+	$(DOCS_PYTHON) docs/site/stage.py $(SITE)
+	cd $(SITE) && $(DOCS_PYTHON) -m zensical build --clean --strict
+
 dist: .venvs/wheel/.ready  ## wheel and sdist into dist/: the same commit gives the same bytes
 	rm -rf dist
 	SOURCE_DATE_EPOCH=$(SOURCE_DATE_EPOCH) .venvs/wheel/bin/python -m build --no-isolation --outdir dist .
@@ -72,6 +78,8 @@ $(READY): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python $(PIP_INSTALL) -e '.[test]'
 	touch $@
+
+.venvs/docs/.ready: docs/site/requirements.txt
 
 .venvs/%/.ready: tests/lanes/%/requirements.txt pyproject.toml constraints.txt
 	test -x .venvs/$*/bin/python || $(PYTHON) -m venv .venvs/$*

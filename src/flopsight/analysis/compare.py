@@ -55,13 +55,17 @@ class Comparison:
     """Two profiles side by side."""
 
     before: Profile
+    """The older profile."""
     after: Profile
+    """The newer one."""
     figures: tuple[Change, ...]
+    """Figures of the whole model, each with both values."""
     modules: tuple[ModuleChange, ...]
     """Modules in both that changed, in the order of the model."""
     added: tuple[Node, ...]
     """Modules that are new, each with its submodules; only the topmost is named."""
     removed: tuple[Node, ...]
+    """Modules that are gone, like `added`."""
     why_no_times: str = ""
     """Why times are not compared, where they are not."""
     counterparts: Mapping[str, str] = field(default_factory=dict)

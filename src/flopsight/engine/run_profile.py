@@ -23,7 +23,8 @@ from ..distributed.topology import job_name, mesh_dimensions
 from ..hardware.detect import cpu_name, detect
 from ..hardware.known_ceilings import ceilings_of
 from ..results.caveats import Caveat, DirectForward, OtherThreads, Scripted
-from ..results.profile import Environment, Profile
+from ..results.environment import Environment
+from ..results.profile import Profile
 from ..results.records import BACKWARD, ModuleRow
 from .parallel_figures import in_its_world
 

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import OutputError, ProfileFileError
-from ..results.profile import Environment, Profile
+from ..results.environment import Environment
+from ..results.profile import Profile
 from ..results.run import Interval, Run, SlowStep, thinned
 from ..results.world import World
 from .codec import Codec, DamagedError

@@ -19,13 +19,17 @@ class CommRow:
     """All calls of one collective in one module and phase, over one group of ranks."""
 
     op: str
+    """The collective: `all_reduce`, `all_gather`, ..."""
     phase: str
+    """forward, backward, recompute or optimizer."""
     calls: int
+    """How often it ran."""
     bytes: int
     """What this rank hands in; a receiver hands in nothing."""
     wire_bytes: int
     """What this rank sends when the ranks of the group form a ring."""
     group_size: int
+    """Ranks that take part."""
     dim: str | None = None
     """The mesh dimension of the group, by the mesh's own name; None without a named mesh."""
     setup: bool = False

@@ -13,6 +13,7 @@ class Cost:
     """Multiply-accumulates, floating-point operations and bytes moved; see docs/conventions.md."""
 
     macs: int = 0
+    """Multiply-accumulates of products: matrix multiplications, convolutions, attention."""
     flops: int = 0
     """Where not stated, two for every MAC."""
     bytes: int = 0
@@ -62,9 +63,13 @@ class Phases:
     """Costs by the part of a training step in which they arose."""
 
     forward: Cost = FREE
+    """The forward."""
     backward: Cost = FREE
+    """The backward, without what is recomputed in it."""
     recompute: Cost = FREE
+    """Forward work that a checkpoint repeats in the backward."""
     optimizer: Cost = FREE
+    """The step of the optimizer."""
 
     def __add__(self, other: Phases) -> Phases:
         return Phases(*(getattr(self, phase) + getattr(other, phase) for phase in PHASES))
@@ -98,9 +103,13 @@ class OpRow:
     """All calls of one op in one module and phase that ran in one dtype with about the same MACs per byte."""
 
     op: str
+    """Namespace and name: `aten.mm`."""
     phase: str
+    """forward, backward, recompute or optimizer."""
     calls: int
+    """How often it ran."""
     cost: Cost = FREE
+    """Of all calls together."""
     status: str = "counted"
     """counted, free or unknown."""
     shapes: tuple[tuple[Shape, ...], ...] = ()

@@ -13,9 +13,13 @@ class UnknownOp:
     """An op that has no formula: what is missing from the totals."""
 
     calls: int
+    """How often it ran."""
     modules: tuple[str, ...] = ()
+    """Paths of the modules that it ran in."""
     bytes: int = 0
+    """What its calls moved: inputs and outputs."""
     why: str = ""
+    """Why it is unknown, and what to do."""
     failed: bool = False
     """Whether it has a formula, which raised or returned no cost; `why` says how."""
 
@@ -25,9 +29,13 @@ class Coverage:
     """How much of what ran is accounted for: op calls by name, counted, free of arithmetic, or unknown."""
 
     counted: Mapping[str, int] = field(default_factory=dict)
+    """Calls of ops with a formula, by op."""
     free: Mapping[str, int] = field(default_factory=dict)
+    """Calls of ops that compute nothing, such as views, by op."""
     unknown: Mapping[str, UnknownOp] = field(default_factory=dict)
+    """Ops without a formula: their arithmetic is missing from the totals."""
     bytes_known: int = 0
+    """Bytes moved by the ops that are not unknown."""
 
     def __post_init__(self) -> None:
         fix_tables(self, "counted", "free", "unknown")

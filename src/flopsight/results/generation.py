@@ -34,6 +34,7 @@ class Generation:
     steps: tuple[Step, ...]
     """Steps of the decoding: the first, the middle and the last, and others in between if the costs do not lie on a line."""
     batch: int
+    """Sequences that are generated side by side."""
     prompt: int
     """Tokens in each prompt; of an encoder-decoder, the positions that its encoder hands on."""
     new_tokens: int
@@ -41,11 +42,13 @@ class Generation:
     seen: int
     """Tokens of each sequence that the decoder has seen after the prefill."""
     kv: KVCache = NO_CACHE
+    """The cache of keys and values: its layers and their bytes."""
     positions: int | None = None
     """Tokens that the model has positions for."""
     half_prompt: Profile | None = None
     """Half of each prompt in one forward: it shows how memory grows with the tokens. None if the prompt cannot be halved."""
     prefill_time: Stat | None = None
+    """Seconds of the prefill, if the model was timed."""
     decode_time: Stat | None = None
     """Seconds of all new tokens together."""
 

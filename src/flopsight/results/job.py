@@ -31,6 +31,7 @@ class Job:
     """Every rank that arrived, and the names of those that did not."""
 
     ranks: Mapping[int, Profile]
+    """The profile of each rank that was found, by its number."""
     size: int = 1
     """Ranks of the job, arrived or not."""
     problems: Mapping[int, str] = field(default_factory=dict)

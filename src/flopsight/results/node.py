@@ -25,20 +25,32 @@ class Node:
     """One module: what it owns, what ran in it, and its submodules."""
 
     path: str
+    """The qualified name: `layers.0.mlp`; empty for the model itself."""
     name: str
+    """The last part of the path."""
     kind: str
+    """The name of its class."""
     own: Phases = NO_WORK
+    """Costs of the ops that ran in it and in none of its submodules, by phase."""
     children: tuple[Node, ...] = ()
+    """Its submodules, in the order of the model."""
     parameters: tuple[Parameter, ...] = ()
+    """The parameters that it holds itself."""
     calls: int = 0
+    """How often its forward ran."""
     input_shapes: tuple[Shape, ...] = ()
+    """Shapes of the tensors of its first call."""
     output_shapes: tuple[Shape, ...] = ()
+    """Shapes of what its first call returned."""
     input_bytes: int = 0
+    """Bytes of the tensors that its first call got."""
     output_bytes: int = 0
+    """Bytes of the tensors that its first call returned."""
     latency: float | None = None
     """Seconds of forward, submodules included, on a device those of its kernels; a container that is never called shows
     its children's sum."""
     backward_latency: float | None = None
+    """Seconds of backward, like `latency`."""
     host_latency: float | None = None
     """On a device, the time the host took to hand the work over."""
     stream_latency: float | None = None
@@ -50,12 +62,15 @@ class Node:
     own_peak_bytes: int = 0
     """Bytes alive at the peak of the step that ops of this module itself had made."""
     ops: tuple[OpRow, ...] = ()
+    """What ran in it and in none of its submodules, by op and phase."""
     comm: tuple[CommRow, ...] = ()
     """What this module itself exchanged with other ranks."""
     setup_comm: tuple[CommRow, ...] = ()
     """What it exchanged once, to set itself up; not part of the totals."""
     extra_repr: str = ""
+    """What the module says of itself: `in_features=8, out_features=2`."""
     ignored: bool = False
+    """Whether it was left out on request: its costs are zero."""
 
     conditions: ClassVar[Conditions | None] = None
     """What `limit` and `bound` depend on beside the node; None if it is not part of a profile. Set once, by `under`."""

@@ -15,9 +15,13 @@ class PlanOption:
     """One way to divide the model and the batch; every time in it is predicted."""
 
     mesh: Mapping[str, int]
+    """Sizes of the axes dp, fsdp, tp, pp, cp and ep."""
     micro_batch: int
+    """Samples of one forward on one replica."""
     accumulate: int
+    """Micro-batches before a step of the optimizer."""
     checkpoint: str
+    """none, selective or full: what is computed again in the backward."""
     parts: Mapping[str, float]
     """Predicted seconds of a step, by what they go to; only what is not hidden behind other work counts."""
     memory: Mapping[str, int]
@@ -25,6 +29,7 @@ class PlanOption:
     room: int
     """Bytes that a GPU has for them."""
     gpus: int
+    """All GPUs of the mesh."""
     samples: int
     """Samples a step over all GPUs."""
     tokens: int | None
@@ -36,7 +41,9 @@ class PlanOption:
     bound: str = ""
     """What takes most of the step: compute, memory, communication, launch or pipeline."""
     why: str = ""
+    """What binds the step, in words."""
     assumptions: tuple[str, ...] = ()
+    """What the prediction takes for granted, each with its number."""
 
     def __post_init__(self) -> None:
         fix_tables(self, "mesh", "parts", "memory")
@@ -87,9 +94,13 @@ class Plan:
     """Ways to train a model on so many GPUs: the fastest that fits first, those that do not fit last."""
 
     target: str
+    """The model, as it was named."""
     device: str
+    """The kind of GPU."""
     gpus: int
+    """How many of them."""
     options: tuple[PlanOption, ...]
+    """Every way that was tried, the best first."""
     settings: Mapping[str, str] = field(default_factory=dict)
     """What holds for every option: sequence, precision, optimizer, ..."""
 

@@ -15,6 +15,7 @@ from .comm import CommRow, merged
 from .conditions import Conditions
 from .costs import Cost
 from .coverage import NOTHING_RAN, Coverage
+from .environment import NOT_STATED, Environment
 from .memory_curve import MemoryCurve
 from .node import MOST_LETTERS, Node
 from .read_only import ReadOnly, fix_tables
@@ -26,22 +27,6 @@ if TYPE_CHECKING:
     from ..analysis.findings import Finding
     from ..render.pictures import Pictures
     from .caveats import Caveat
-
-
-@dataclass(frozen=True)
-class Environment:
-    """Where and with what the profile was made."""
-
-    flopsight: str = ""
-    torch: str = ""
-    python: str = ""
-    device: str = ""
-    device_name: str = ""
-    dtype: str = ""
-    threads: int = 0
-    made: str = ""
-    job: str = ""
-    """What the launcher calls the job, where several processes run together."""
 
 
 WRAPPED = {
@@ -62,11 +47,17 @@ class Profile:
     """Everything known about one run of one model."""
 
     root: Node
+    """The model: the topmost module of the tree."""
     coverage: Coverage = NOTHING_RAN
+    """How much of what ran is accounted for."""
     timing: Timing = NOT_TIMED
-    environment: Environment = Environment()
+    """Times of plain runs, without anything attached."""
+    environment: Environment = NOT_STATED
+    """Where and with what it was made."""
     caveats: tuple[Caveat, ...] = ()
+    """What is doubtful about it; each prints as a sentence."""
     batch_size: int | None = None
+    """Samples in the batch, if the inputs say so."""
     tokens: int | None = None
     """Tokens in the batch, where the inputs say so."""
     trained: bool = False
@@ -74,6 +65,7 @@ class Profile:
     step: int | None = None
     """The step of the user's loop that this is."""
     recompute_fwd_factor: float = 0.0
+    """Recomputed forwards to add to the FLOPs, as DeepSpeed's settings state them; 0 if they were counted."""
     peak_bytes: int | None = None
     """Most memory alive at once during the step: parameters, gradients, state, activations, temporaries."""
     at_peak: Mapping[str, int] = field(default_factory=dict)
@@ -89,6 +81,7 @@ class Profile:
     timeline: tuple[Span, ...] = ()
     """One traced run, where a timeline was asked for."""
     world: World = ALONE
+    """The processes that ran the model together."""
     unsharded: Whole | None = None
     """The model rebuilt without its parallel wrappers and counted; None where this rank holds all that it knows of."""
     part: str = ""

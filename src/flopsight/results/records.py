@@ -71,9 +71,13 @@ class TensorMeta:
     """A tensor as an op saw it, without its values."""
 
     shape: Shape
+    """Its sizes."""
     stride: Shape | None = None
+    """Elements between neighbours in each dimension; None if it has none."""
     dtype: str = "float32"
+    """`float32`, `bfloat16`, ..."""
     device: str = "cpu"
+    """`cpu`, `cuda`, `meta`."""
 
     @property
     def numel(self) -> int:
@@ -114,15 +118,21 @@ class OpRecord:
     op: str
     """Namespace and name: `aten.mm`."""
     overload: str = "default"
+    """Which variant of the op: `default`, `out`, `Tensor`."""
     args: Mapping[str, Argument] = field(default_factory=dict)
     """By schema name, defaults filled in: groups, output_mask, is_causal are in here."""
     outputs: tuple[TensorMeta, ...] = ()
+    """The tensors that it returned."""
     kind: str = "other"
+    """What torch knows of the op; see `KINDS`."""
     facts: Mapping[str, Any] = field(default_factory=dict)
     """What only torch could tell: nnz, ragged lengths, mask density, a global shape."""
     module: str = ""
+    """Path of the module that it ran in."""
     phase: str = FORWARD
+    """forward, backward, recompute or optimizer."""
     count: int = 1
+    """How many equal calls this record stands for."""
 
     def at(self, module: str, phase: str, count: int) -> OpRecord:
         """The same call in another place."""

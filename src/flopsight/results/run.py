@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from .profile import Environment, Profile
+from .environment import Environment
+from .profile import Profile
 from .world import World
 
 PREFIX = "flopsight/"
@@ -26,6 +27,7 @@ class Interval:
     first: int
     """The number of its first step, from 0 on."""
     steps: int = 1
+    """How many steps."""
     timed: int = 0
     """Steps whose time is known and not slowed by counting; sums of times, tokens and work over time are of these."""
     seconds: float = 0.0
@@ -39,12 +41,15 @@ class Interval:
     tokens: int | None = None
     """Tokens of the timed steps, without padding."""
     samples: int | None = None
+    """Samples of the timed steps."""
     waited: float = 0.0
     """Seconds from the end of a step to the next call of the model, of the timed steps."""
     called: float = 0.0
     """Seconds in calls of the model on the host, of the timed steps: a rank spends them alone, without the others."""
     peak_bytes: int | None = None
+    """Most memory that was allocated until the end of the interval."""
     allocated_bytes: int | None = None
+    """Memory that was allocated at its end."""
     energy: float | None = None
     """Joules of the steps in `metered`."""
     metered: int = 0
@@ -152,7 +157,9 @@ class SlowStep:
     """A step that took far longer than the median of those before it, and which of its parts grew."""
 
     step: int
+    """Its number."""
     seconds: float
+    """How long it took."""
     usual: float
     """The median of the steps before it."""
     why: str
@@ -164,11 +171,15 @@ class Run:
     """A monitored run; `flopsight.load` reads one, also while it is still being written."""
 
     model: str = ""
+    """The class of the model."""
     environment: Environment = field(default_factory=Environment)
+    """Where and with what it ran."""
     world: World = field(default_factory=World)
+    """The processes that trained together."""
     intervals: tuple[Interval, ...] = ()
     """Neighbours are joined if there are too many, so every step is in exactly one of them."""
     slow: tuple[SlowStep, ...] = ()
+    """Steps that took far longer than those before them."""
     median_seconds: float | None = None
     """Median time of a step."""
     quartiles: tuple[float, float] | None = None

@@ -44,7 +44,9 @@ class Sweep:
     """Every point of a sweep, in the order of its axes."""
 
     axes: Mapping[str, tuple[AxisValue, ...]]
+    """The sizes that were asked for, by axis."""
     points: tuple[Point, ...]
+    """One profile for each combination, or why there is none."""
 
     def __post_init__(self) -> None:
         fix_tables(self, "axes")

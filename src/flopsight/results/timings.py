@@ -22,6 +22,7 @@ class Stat:
     """Repeated measurements of one time, in seconds."""
 
     samples: tuple[float, ...]
+    """One measurement each."""
 
     @property
     def median(self) -> float:
@@ -56,11 +57,17 @@ class Timing:
     """Wall times of the plain run, nothing attached; None for what did not run."""
 
     forward: Stat | None = None
+    """One forward."""
     backward: Stat | None = None
+    """One backward, with what it recomputes."""
     optimizer: Stat | None = None
+    """One step of the optimizer."""
     step: Stat | None = None
+    """Forward, loss, backward and optimizer together."""
     iteration: Stat | None = None
+    """From one step of a loop to the next, with everything that the loop does."""
     data_wait: Stat | None = None
+    """What a loop waits for its batch."""
     distortion: float | None = None
     """Timed wall over plain wall: how much the per-module marks slowed the run."""
     busy: float | None = None

@@ -14,7 +14,9 @@ class World:
     """The processes that ran the model together, as this one sees them."""
 
     size: int = 1
+    """How many processes."""
     rank: int = 0
+    """Which of them this one is."""
     data_parallel: int = 1
     """Ranks with batches of their own."""
     model_parallel: int = 1
@@ -45,11 +47,18 @@ class Whole:
     """One replica of the model at this rank's batch: model-parallel ranks summed, data-parallel ranks never."""
 
     params: int = 0
+    """Parameters of the whole model."""
     macs: int = 0
+    """MACs of its forward."""
     flops: int = 0
+    """FLOPs of its forward."""
     backward: Cost = FREE
+    """Costs of its backward."""
     recompute: Cost = FREE
+    """Costs of what a checkpoint repeats."""
     activation_bytes: int = 0
+    """What the whole model keeps for backward."""
     peak_bytes: int | None = None
+    """Most memory alive at once, if one device held it all; None if that is not known."""
     active_params: int | None = None
     """Those of `params` that one token passes; None if that is not known."""

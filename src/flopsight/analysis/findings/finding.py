@@ -16,10 +16,13 @@ class Finding:
     name: str
     """A word to filter by: `fusion`, `precision`, ..."""
     what: str
+    """The finding in one sentence."""
     where: tuple[str, ...]
     """Paths of the modules; the empty string is the model itself."""
     evidence: str
+    """The numbers that it rests on."""
     next_move: str
+    """What to change: a flag, a call, a size."""
     seconds: float = 0.0
     """At most this much of a step can be won."""
     share: float = 0.0
