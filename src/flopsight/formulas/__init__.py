@@ -1,73 +1,11 @@
 """What operators cost: one file a family, all registered through `@formula`; nothing here imports torch."""
 
-from . import (
-    attention,
-    bitsandbytes,
-    collective,
-    conv,
-    distance,
-    elementwise,
-    embedding,
-    fft,
-    grouped,
-    interpolation,
-    linalg,
-    loss,
-    matmul,
-    movement,
-    multihead,
-    norm,
-    optimizer,
-    pooling,
-    quantized,
-    recurrent,
-    sparse,
-)
-from .registry import (
-    COUNTED,
-    FORMULAS,
-    FREE_OF_WORK,
-    UNKNOWN,
-    Priced,
-    find,
-    for_kind,
-    formula,
-    known,
-    place,
-    price,
-)
+from importlib import import_module
+from pkgutil import iter_modules
 
-__all__ = [
-    "COUNTED",
-    "FORMULAS",
-    "FREE_OF_WORK",
-    "UNKNOWN",
-    "Priced",
-    "attention",
-    "bitsandbytes",
-    "collective",
-    "conv",
-    "distance",
-    "elementwise",
-    "embedding",
-    "fft",
-    "find",
-    "for_kind",
-    "formula",
-    "grouped",
-    "interpolation",
-    "known",
-    "linalg",
-    "loss",
-    "matmul",
-    "movement",
-    "multihead",
-    "norm",
-    "optimizer",
-    "place",
-    "pooling",
-    "price",
-    "quantized",
-    "recurrent",
-    "sparse",
-]
+from .registry import COUNTED, FORMULAS, UNKNOWN, Priced, find, formula, known, place, price
+
+__all__ = ["COUNTED", "FORMULAS", "UNKNOWN", "Priced", "find", "formula", "known", "place", "price"]
+
+for _family in iter_modules(__path__):
+    import_module(f"{__name__}.{_family.name}")
