@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from flopsight.analysis.limits.explain import why_unknown
 from flopsight.analysis.limits.utilization import (
     achieved,
     flops_per_token,
@@ -15,6 +14,7 @@ from flopsight.analysis.limits.utilization import (
     mfu_causal,
     model_flops,
     step_seconds,
+    why_unknown,
 )
 from flopsight.analysis.summary_facts import facts
 from flopsight.files import store

@@ -13,9 +13,8 @@ from profiles import lenet, stack
 import flopsight
 from flopsight import cli
 from flopsight.analysis.tables import SORTS
-from flopsight.cli.app import app
+from flopsight.cli.app import GROUPS, app
 from flopsight.cli.completion import complete_format
-from flopsight.cli.help_groups import GROUPS
 from flopsight.render.formats import find_printed
 from flopsight.results.timings import Stat, Timing
 

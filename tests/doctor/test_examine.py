@@ -9,9 +9,8 @@ from torch import nn
 
 from flopsight.capture.hooks import release
 from flopsight.doctor import closed_forms, facilities, private_apis
-from flopsight.doctor.checkup import Checked, Examination
+from flopsight.doctor.checkup import Checked, Examination, lines, verdict
 from flopsight.doctor.examine import examine
-from flopsight.doctor.lines import lines, verdict
 
 CPU = torch.device("cpu")
 

@@ -4,8 +4,7 @@ import torch
 from releases import absent_here
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from flopsight.capture.count.opinfo import describe
-from flopsight.capture.count.sparse_facts import sparse_facts
+from flopsight.capture.count.opinfo import describe, sparse_facts
 from flopsight.capture.hooks import internals
 from flopsight.formulas import known, price
 from flopsight.results.records import OpRecord, TensorMeta

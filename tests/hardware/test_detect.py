@@ -11,8 +11,7 @@ from flopsight.errors import ConfigError, InputError
 from flopsight.hardware import precision
 from flopsight.hardware.detect import CUDNN, detect
 from flopsight.hardware.device_page import lines
-from flopsight.hardware.peaks import Ambiguous
-from flopsight.hardware.user_peaks import VARIABLE, stated_peaks
+from flopsight.hardware.peaks import VARIABLE, Ambiguous, stated_peaks
 
 GIB = 2**30
 

@@ -9,8 +9,7 @@ from ..results.comm import CommRow
 from ..results.node import Node
 from ..results.profile import Profile
 from ..results.timings import Stat
-from .limits.explain import LEFT_OUT, passes, peaks, repeated
-from .limits.utilization import achieved, flops_per_token, mfu_causal
+from .limits.utilization import LEFT_OUT, achieved, flops_per_token, mfu_causal, passes, peaks, repeated
 from .tables import modules
 
 NEARLY = 0.99

@@ -22,8 +22,8 @@ def doctor(
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> int:
     """Check that flopsight works with the torch that is installed, and name the figures that do not. Exit code 0 or 1."""
+    from ..doctor.checkup import lines
     from ..doctor.examine import examine
-    from ..doctor.lines import lines
 
     report = examine(device)
     print(json.dumps(report.as_json(), indent=2) if as_json else "\n".join(lines(report)))

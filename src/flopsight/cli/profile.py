@@ -25,12 +25,12 @@ from ..targets.inputs import described, parse_inputs, parse_model_dtype
 from ..targets.loading import Target, find_target, load_target
 from ..targets.users import users_code
 from . import options
-from .generate import generate_tokens
 from .short_measurement import short_measurement, with_ceilings
 from .views import View, prepare_view
 
 if TYPE_CHECKING:
     from ..results.generation import Generation
+    from ..targets.loading import Target
 
 
 SUMMED = Note(
@@ -224,3 +224,12 @@ def profile_target(
         else:
             result = measure(model, target.args, target.kwargs, **how, **timing)
     return replace(result, caveats=(*result.caveats, SUMMED)) if True in summed else result
+
+
+def generate_tokens(target: Target, new_tokens: int, *, cache: str, repeats: int) -> Generation:
+    """The prompt of a loaded target, and new tokens after it."""
+    from ..engine.decoding import generation, prompt_of
+
+    prompt = prompt_of(target)
+    with users_code(target.text, described(target.args, target.kwargs)):
+        return generation(target.model.eval(), prompt, new_tokens, cache=cache, repeats=repeats)

@@ -1,4 +1,4 @@
-"""FlopsProfiler and get_model_profile, as the users of the DeepSpeed profiler call them."""
+"""FlopsProfiler and get_model_profile, as the users of the DeepSpeed profiler call them, with its engine or without."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ from .. import units
 from ..capture.model.model_run import make_run
 from ..capture.model.wrappers import training_flags
 from ..engine.measure import profile_run
-from ..errors import InputError
+from ..engine.run_profile import Ignored
+from ..errors import InputError, did_you_mean
 from ..files.whole_files import write_text
 from ..loop.oneshot import OneShot
 from ..render import prepare
 from ..results.profile import Profile
-from .engine import with_engine
-from .ignoring import ignoring
+from ..results.records import ModuleRow
+from ..results.timings import Stat, Timing
 
 REPEATS = 5
 
@@ -181,3 +182,68 @@ def write(text: str, output_file: str | Path | None = None) -> None:
         sys.stdout.write(text)
         return
     write_text(output_file, text)
+
+
+def ignoring(model: nn.Module, modules: Iterable[Any] | None) -> Ignored | None:
+    """A predicate over rows for what a user lists, or for a single class, module or name."""
+    if modules is None:
+        return None
+    names: set[str] = set()
+    kinds: set[str] = set()
+    found = dict(model.named_modules(remove_duplicate=False))
+    single = isinstance(modules, str | type | nn.Module) or not isinstance(modules, Iterable)
+    for item in [modules] if single else modules:
+        if isinstance(item, type):
+            names |= {name for name, module in found.items() if isinstance(module, item)}
+        elif isinstance(item, nn.Module):
+            names |= {name for name, module in found.items() if module is item}
+        elif isinstance(item, str):
+            classes = {type(module).__name__ for module in found.values()}
+            if item not in found and item not in classes:
+                raise InputError(
+                    f"ignore_modules names {item!r}, which the model does not have.{did_you_mean(item, [*found, *classes])}"
+                )
+            (names if item in found else kinds).add(item)
+        else:
+            raise InputError(f"ignore_modules takes module classes, modules and names, not {item!r}.")
+
+    def ignored(row: ModuleRow) -> bool:
+        return row.path in names or row.kind in kinds
+
+    return ignored
+
+
+SHARDS_PARAMETERS = 3
+"""From this ZeRO stage on, a rank holds only a part of every parameter."""
+
+
+def with_engine(seen: Profile, engine: Any, batches: int = 1) -> Profile:
+    """Add the engine's world, batch size and timers to a profile of some batches."""
+    world = replace(
+        seen.world,
+        size=engine.world_size,
+        rank=engine.global_rank,
+        # with sequence parallelism the engine knows only the size of the joint group
+        data_parallel=engine.dp_world_size or engine.seq_dp_world_size,
+        model_parallel=engine.mp_world_size,
+        sharded=engine.zero_optimization_stage() >= SHARDS_PARAMETERS,
+    )
+    samples = engine.train_micro_batch_size_per_gpu() * batches
+    return replace(seen, world=world, batch_size=samples, timing=_timing(engine, seen.timing))
+
+
+def _timing(engine: Any, timing: Timing) -> Timing:
+    """The engine's own timers, in milliseconds, where it keeps them; they hold every batch since its last update."""
+    if not engine.wall_clock_breakdown():
+        return timing
+    timers = engine.timers.get_timers()
+
+    def seconds(name: str, known: Stat | None) -> Stat | None:
+        return Stat((timers[name].elapsed(reset=False) / 1000,)) if name in timers else known
+
+    return replace(
+        timing,
+        forward=seconds("fwd", timing.forward),
+        backward=seconds("bwd", timing.backward),
+        optimizer=seconds("step", timing.optimizer),
+    )

@@ -12,11 +12,8 @@ import torch
 from torch import nn
 
 from .. import units
-from ..analysis.comm_times import with_comm_times
-from ..analysis.op_times import with_op_times
-from ..analysis.times import with_times
-from ..capture.model.copies import copy_of
-from ..capture.model.model_run import ModelRun
+from ..analysis.times import with_comm_times, with_op_times, with_times
+from ..capture.model.model_run import ModelRun, copy_of
 from ..capture.model.tensors import stored_bytes
 from ..capture.time.kineto import NoDeviceTrace
 from ..capture.time.latency import measure_latency, traced_host_ops

@@ -11,8 +11,7 @@ from typing import Any
 from ..errors import InputError
 from . import peaks, precision
 from .dtypes import TABLE_KEYS
-from .peaks import Ambiguous, Device
-from .user_peaks import stated_peaks
+from .peaks import Ambiguous, Device, stated_peaks
 
 CUDNN = "float32/cudnn"
 """Key of the rate that cuDNN's float32 ops run at, where torch lets them use TF32 and plain products not."""

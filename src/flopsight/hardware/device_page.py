@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from .. import units
 from .detect import Found
 from .known_ceilings import datasheet_of, recall
-from .peaks import Ambiguous, Device, Rating, sources
-from .user_peaks import VARIABLE
+from .peaks import VARIABLE, Ambiguous, Device, Rating, sources
 
 GRADES = {
     "A": "a vendor's table was read, or independent citations agree",

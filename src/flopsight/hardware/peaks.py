@@ -1,7 +1,9 @@
-"""The table of devices, read from peaks.toml, and which row a device name stands for; needs no torch."""
+"""The table of devices, read from peaks.toml, which row a name stands for, and peaks that the user states; needs no torch."""
 
 from __future__ import annotations
 
+import math
+import os
 import re
 import tomllib
 from collections.abc import Mapping
@@ -10,7 +12,8 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from .dtypes import table_keys, torch_name
+from ..errors import ConfigError
+from .dtypes import TABLE_KEYS, table_keys, torch_name
 
 MEMORY_SEEN = (0.88, 1.08)
 """What torch reports over the nameplate: ECC and reserves take up to a tenth, "GB" may mean GiB."""
@@ -195,3 +198,51 @@ def _figure(page: Mapping[str, Any]) -> Rating:
 
 def _plain(name: str) -> str:
     return " ".join(name.split()).lower()
+
+
+VARIABLE = "FLOPSIGHT_PEAK_FLOPS"
+SMALLEST = 1e6
+"""Below this a number was surely meant in another unit: "989" for 989e12."""
+
+
+def stated_peaks(peaks: Mapping[str, float] | str | None = None) -> dict[str, float]:
+    """Dense FLOP/s by dtype, as the user states them: the argument, or else the environment variable.
+
+    >>> stated_peaks("bf16=989e12")
+    {'bfloat16': 989000000000000.0}
+    """
+    place = "peak_flops"
+    if peaks is None:
+        place, peaks = VARIABLE, os.environ.get(VARIABLE, "")
+    pairs = peaks if isinstance(peaks, Mapping) else _split(peaks, place)
+    stated: dict[str, float] = {}
+    for dtype, value in pairs.items():
+        stated |= dict.fromkeys(_alike(torch_name(dtype)), _rate(value, dtype, place))
+    return stated
+
+
+def _split(text: str, place: str) -> dict[str, str]:
+    pairs = {}
+    for part in filter(None, (part.strip() for part in text.replace(";", ",").split(","))):
+        dtype, equals, value = part.partition("=")
+        if not equals:
+            raise ConfigError(f'{place} has {part!r} without a dtype. Write dtype=FLOP/s: {VARIABLE}="bf16=989e12".')
+        pairs[dtype] = value
+    return pairs
+
+
+def _rate(value: object, dtype: str, place: str) -> float:
+    try:
+        rate = float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        rate = math.nan
+    if not SMALLEST <= rate < math.inf:
+        raise ConfigError(
+            f"{place} gives {dtype} a peak of {value}. State dense FLOP/s: {dtype}=989e12 is 989 TFLOP/s."
+        )
+    return rate
+
+
+def _alike(dtype: str) -> list[str]:
+    """Every float8 for "fp8": dtypes that share their rate in the table share a statement."""
+    return [other for other, keys in TABLE_KEYS.items() if keys == TABLE_KEYS[dtype]]

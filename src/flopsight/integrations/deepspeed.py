@@ -17,8 +17,7 @@ from deepspeed.runtime import engine as _runtime
 from torch import nn
 
 from ..analysis.phase_filter import only
-from ..compat.deepspeed_profiler import FlopsProfiler
-from ..compat.engine import with_engine
+from ..compat.deepspeed_profiler import FlopsProfiler, with_engine
 from ..config import BLOCK, parse_phases
 from ..errors import StateError
 from ..results.profile import Profile

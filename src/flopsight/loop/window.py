@@ -15,9 +15,8 @@ from ..capture.time.clock import Clock, Mark, clock_for
 from ..errors import InputError, StateError
 from ..results.profile import Profile
 from .schedule import Role, Schedule, checked_steps
-from .seen_steps import SeenSteps
+from .seen_steps import SeenSteps, TimedStep
 from .step_watch import StepWatch
-from .timed_steps import TimedStep
 
 VALIDATION = "it called a model in eval mode without gradients, as a validation does"
 

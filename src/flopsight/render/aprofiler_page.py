@@ -10,8 +10,7 @@ from .. import units
 from ..analysis.tables import activation, depth_table, mark
 from ..results.node import Node
 from ..results.profile import Profile
-from .deepspeed_lines import doubts, fact, rule, top
-from .module_repr import module_repr
+from .deepspeed_lines import doubts, fact, module_repr, rule, top
 
 NOTATIONS = """\
 Notations:

@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from .. import units
-from ..analysis.tables import KindTotals
-from ..files.printable import one_line
+from ..analysis.tables import KindTotals, modules
+from ..files.printable import one_line, printable
 from ..results.caveats import UnknownOps
+from ..results.node import Node
 from ..results.profile import Profile
 
 Number = TypeVar("Number", int, float)
@@ -39,3 +40,29 @@ def doubts(profile: Profile) -> list[str]:
     lines = [f"Not counted: {ops}. Say what they cost with @flopsight.formula."] if unknown else []
     lines += [f"Caveat: {caveat}" for caveat in profile.caveats if not isinstance(caveat, UnknownOps)]
     return list(map(one_line, lines))
+
+
+Described = Callable[[Node], str]
+
+
+def module_repr(root: Node, describe: Described, depth: int | None = None) -> list[str]:
+    """The lines of `Kind(...)`: a leaf on one line, else its own text first and its submodules below, down to `depth`."""
+    lines: list[str] = []
+    waiting: list[tuple[Node, int] | str] = [(root, 0)]
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, str):  # the end of a module whose submodules are done
+            lines.append(item)
+            continue
+        node, level = item
+        indent = "  " * level
+        head = printable(f"{indent}({node.name}): {node.kind}" if level else node.kind)
+        children = modules(node.children) if depth is None or level < depth else []
+        text = printable(describe(node), keep="\n").split("\n")
+        if not children and len(text) == 1:
+            lines.append(f"{head}({text[0]})")
+            continue
+        lines += [f"{head}(", *(f"{indent}  {line}" for line in text)]
+        waiting.append(f"{indent})")
+        waiting.extend((child, level + 1) for child in reversed(children))
+    return lines

@@ -13,8 +13,7 @@ from ..analysis.tables import KindTotals, depth_table, mark
 from ..results.node import Node
 from ..results.profile import Profile
 from ..results.timings import Stat
-from .deepspeed_lines import doubts, fact, rule, top
-from .module_repr import module_repr
+from .deepspeed_lines import doubts, fact, module_repr, rule, top
 
 NOTATIONS = """\
 Notations:

@@ -6,7 +6,7 @@ from collections import Counter
 from math import floor
 
 from .. import units
-from ..analysis.limits.explain import above_peak, why_unknown
+from ..analysis.limits.utilization import above_peak, why_unknown
 from ..analysis.summary_facts import facts
 from ..hardware.named import named_device
 from ..results.caveats import BadFormula, UnknownOps

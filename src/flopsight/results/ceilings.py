@@ -1,11 +1,13 @@
-"""What a device can do at most: the ceilings that limits are taken against, as a value that a profile keeps."""
+"""What a device can do at most, and what else the limits of a module depend on, as values that a profile keeps."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from .read_only import fix_tables
+from .timings import NOT_TIMED, Timing
 
 DATASHEET, MEASURED = "datasheet", "measured"
 
@@ -71,3 +73,21 @@ def unit_name(peaks: Mapping[str, float], key: str) -> str:
     """What a key of the peaks stands for: the dtype, and whether torch may run it as TF32."""
     dtype, _, cudnn = key.partition("/")
     return f"{dtype} as TF32" if cudnn or (dtype == "float32" and "tf32" in peaks) else dtype
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """The part of a profile that its nodes know, so that `node.limit()` needs no profile. Never changed, only replaced."""
+
+    device_name: str = ""
+    dtype: str = ""
+    """Of ops whose own dtype was not recorded."""
+    peak_flops: Mapping[str, float] = field(default_factory=dict)
+    ceilings: Ceilings | None = None
+    timing: Timing = NOT_TIMED
+    trained: bool = False
+
+    @cached_property
+    def untimed(self) -> Conditions:
+        """The same without the times of the step, as the modules below the root know them."""
+        return replace(self, timing=NOT_TIMED)

@@ -9,8 +9,8 @@ from functools import cached_property
 from typing import Any, ClassVar, TypeVar
 
 from .. import units
+from .ceilings import Conditions
 from .comm import CommRow
-from .conditions import Conditions
 from .costs import NO_WORK, Cost, OpRow, Phases
 from .records import Parameter, Shape
 from .subtree import of_subtree

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from .. import units
 from ..errors import InputError, did_you_mean
-from .ceilings import Ceilings
+from .ceilings import Ceilings, Conditions
 from .comm import CommRow, merged
-from .conditions import Conditions
 from .costs import Cost
 from .coverage import NOTHING_RAN, Coverage
 from .environment import NOT_STATED, Environment

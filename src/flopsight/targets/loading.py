@@ -9,12 +9,13 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from .. import units
+from .. import units, zoo
 from ..errors import InputError
 from ..files.collector import collector_paused
 from .address import HELP, Address
 from .blueprint import Blueprint, Call, Sizes
 from .calls import check_call, check_passed_on, needs_inputs
+from .changes import typed_arguments
 from .complaints import without_inputs
 from .early_checks import find_target
 from .inputs import Spec, batch_and_tokens, make_inputs
@@ -24,6 +25,7 @@ from .users import users_code
 if TYPE_CHECKING:
     import torch
     from torch import nn
+
 
 __all__ = ["HELP", "Target", "find_target", "load_target"]
 
@@ -167,10 +169,10 @@ def moved(value: Any, device: torch.device, dtype: torch.dtype | None) -> Any:
 
 def make_blueprint(address: Address, *, generates: bool = False) -> Blueprint:
     """How the target is built."""
-    from . import code, diffusion, embedded, hugging_face, vision
+    from . import code, diffusion, hugging_face, vision
 
     builders: Mapping[str, Callable[[Address], Blueprint]] = {
-        "zoo": embedded.zoo_blueprint,
+        "zoo": zoo_blueprint,
         "hf": partial(hugging_face.hugging_face_blueprint, generates=generates),
         "timm": vision.timm_blueprint,
         "torchvision": vision.torchvision_blueprint,
@@ -190,3 +192,14 @@ def _check_device(device: str) -> None:
         lacking = isinstance(problem, NotImplementedError | ImportError)  # torch then names every backend that it has
         said = "this torch is built without it" if lacking else str(problem).splitlines()[0]
         raise InputError(f"There is no device {device!r} here: {said.rstrip('.')}. See `flopsight device`.") from None
+
+
+def zoo_blueprint(address: Address) -> Blueprint:
+    """One of the embedded models with a small batch."""
+    arguments = typed_arguments(address.shown, zoo.factory(address.name), address.changes)
+
+    def inputs(_: Any, sizes: Any) -> Call:
+        example = zoo.example_inputs(address.name, sizes.batch, sizes.seq)
+        return Call(*example)
+
+    return Blueprint(lambda: zoo.factory(address.name)(**arguments), inputs)

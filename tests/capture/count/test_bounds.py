@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 import flopsight
-from flopsight.capture.count import attribution, op_calls
+from flopsight.capture.count import attribution, tape
 
 WIDTH = 4
 NEAR = 30 if sys.version_info[:2] == (3, 12) else 0
@@ -81,7 +81,7 @@ def test_garbage_is_collected_as_often_afterwards_as_before():
 
 def test_a_long_recording_keeps_few_notes_and_loses_no_work(monkeypatch):
     monkeypatch.setattr(attribution, "MOST_MARKS", 64)
-    monkeypatch.setattr(op_calls, "COMPACT_AT", 64)
+    monkeypatch.setattr(tape, "COMPACT_AT", 64)
     steps, model = 200, nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.ReLU(), nn.Linear(WIDTH, 1))
     kept = []
 

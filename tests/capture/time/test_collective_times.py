@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from capture.time.kineto_files import events_of
 
-from flopsight.analysis.comm_times import with_comm_times
+from flopsight.analysis.times import with_comm_times
 from flopsight.capture.time.collective_times import collective_of, collective_times
 from flopsight.capture.time.kernels import NODE, Marks, TraceEvent
 from flopsight.results.comm import CommRow

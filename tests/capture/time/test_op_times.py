@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 import flopsight
-from flopsight.analysis.op_times import with_op_times
+from flopsight.analysis.times import with_op_times
 from flopsight.capture.time.kernels import Marks, TraceEvent
 from flopsight.capture.time.op_seconds import host_op_times, kernel_op_times
 from flopsight.results.costs import Cost, OpRow

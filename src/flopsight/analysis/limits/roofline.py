@@ -13,8 +13,7 @@ from dataclasses import dataclass, replace
 
 from ...hardware.named import ceilings_from, named_ceilings
 from ...hardware.peaks import Device, lookup
-from ...results.ceilings import Ceilings
-from ...results.conditions import Conditions
+from ...results.ceilings import Ceilings, Conditions
 from ...results.costs import Cost, OpRow
 from ...results.node import Node
 from ...results.profile import Profile

@@ -21,16 +21,14 @@ from ..hooks.patches import Call, eager, module_calls, wrapped
 from ..hooks.signals import handlers_apart
 from ..model.sites import Site, Sites, sites_of
 from ..model.tensors import flat
-from .attribution import Attribution, Position
+from .attribution import Attribution, Ownership, Position
 from .expansion import Body, Exits, in_other_ops
 from .higher_order import entering, in_python, is_higher_order
 from .live import GATHERED
 from .module_watch import ModuleWatch
 from .op_notes import OpNotes
-from .opinfo import OpInfo, UnseenWork, describe, values_by_name
-from .ownership import Ownership
+from .opinfo import OpInfo, UnseenWork, describe, sparse_facts, values_by_name
 from .parallel_work import ParallelWork
-from .sparse_facts import sparse_facts
 from .tape import Tape
 
 SAVED_UNSEEN = Note(

@@ -7,10 +7,9 @@ from typing import Any
 from ...results.records import BACKWARD, FORWARD, OPTIMIZER, RECOMPUTE
 from ..model.sites import Site
 from ..model.tensors import raw
-from .attribution import Position
+from .attribution import Ownership, Position
 from .live import GATHERED, RECOMPUTED
 from .opinfo import OpInfo, values_by_name
-from .ownership import Ownership
 from .parallel_work import ParallelWork
 from .tape import Tape
 

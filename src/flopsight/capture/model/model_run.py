@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -268,3 +269,15 @@ def _copied(tensor: torch.Tensor) -> torch.Tensor:
     if type(tensor) is torch.Tensor and tensor.is_leaf:
         return tensor.detach().clone().requires_grad_(tensor.requires_grad)
     return tensor
+
+
+def copy_of(run: ModelRun) -> ModelRun:
+    """The same run on a copy, data included; the copied optimizer steps the copied parameters."""
+    try:
+        model, optimizer = copy.deepcopy((run.model, run.optimizer))
+    except Exception as problem:
+        raise InputError(
+            f"{type(run.model).__name__} cannot be copied ({type(problem).__name__}: {problem}). "
+            f'Profile the model itself, on="real": it is put back as it was.'
+        ) from problem
+    return replace(run, model=model, optimizer=optimizer, copied=True)

@@ -21,16 +21,15 @@ from ...results.caveats import (
     UnsteadyModules,
 )
 from ...results.timings import TIME_BUDGET, Stat, Timing, middle
-from ..hooks import parallel
+from ..hooks import internals, parallel
 from ..model.model_run import ModelRun, rotated
 from .clock import HOSTS, Clock, clock_for
 from .collective_times import CollectiveTimes
 from .device_trace import DeviceTracing
 from .kernels import TraceEvent, with_children
 from .kineto import NoDeviceTrace
-from .module_marks import forget
+from .module_marks import Timer, forget
 from .op_seconds import OpTimes
-from .stream_events import run_held_back
 from .timed_runs import MarkedRun, Rows, run_plain, run_steps, run_with_marks
 
 FEWEST = 2
@@ -290,3 +289,28 @@ def _distorted(distortion: float | None, *, scaled: bool) -> list[Caveat]:
     if distortion is None or abs(distortion - 1) <= QUIET:
         return []
     return [Distorted(distortion, scaled)]
+
+
+MARGIN = 4.0
+"""How many times the forward's wall time the stream is held."""
+
+
+def run_held_back(run: ModelRun, seconds: float) -> dict[str, float] | None:
+    """Device seconds of one forward by path; None if the model itself waits for the device, so that nothing is queued.
+
+    Events between modules measure the device only while it has work queued. Otherwise they measure the host. So the
+    stream is first blocked for a while, and the host queues the whole forward meanwhile.
+    """
+    if run.device.type != "cuda":
+        return None
+
+    clock = clock_for(run.device)
+    timer = Timer(run.plain_model, clock.mark)
+    clock.wait()
+    internals.hold_stream(MARGIN * seconds)
+    released = clock.mark()
+    with timer.running():
+        run.forward()
+    ran_ahead = not released.query()
+    clock.wait()
+    return timer.sums(clock.seconds) if ran_ahead else None

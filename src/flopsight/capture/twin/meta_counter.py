@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 import weakref
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from functools import partial
+from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import torch
@@ -26,7 +29,6 @@ from .casts import Autocast
 from .cpu_kernels import CPU_KERNELS
 from .elementwise_kernels import pointwise
 from .meta_kernels import KERNELS, whole_on_meta
-from .model_line import model_line
 from .target_device import TargetDevice
 from .value_ops import AFTER, BALANCED, INSTEAD, ZERO
 
@@ -267,3 +269,18 @@ def _fresh(made: Any) -> Any:
         return torch.empty_strided(made[0], made[1], dtype=made[2], device=META)
     kind, parts = made
     return kind(map(_fresh, parts))
+
+
+OTHERS = (str(Path(torch.__file__).parent), str(Path(__file__).parent.parent.parent / "capture"))
+"""Folders whose code is not the model's."""
+
+
+def model_line() -> str:
+    """`net.py:12`; empty where no code of a model is running."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        name = frame.f_code.co_filename
+        if not name.startswith((*OTHERS, "<")):
+            return f"{Path(name).name}:{frame.f_lineno}"
+        frame = frame.f_back
+    return ""
