@@ -58,6 +58,6 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 
 def whole_number(name: str, value: Any, least: int, otherwise: str = "") -> None:
-    """Refuse an argument that is no whole number, or too small; `otherwise` says what else it may be."""
+    """Refuse an argument that is not a whole number, or too small; `otherwise` says what else it may be."""
     if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < least:
         raise InputError(f"{name} must be a whole number, {least} or more{otherwise}, not {value!r}.")

@@ -168,8 +168,8 @@ def test_the_command_prints_the_points_and_writes_files(here, capsys):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["swept.py:Net", "width"], "'width' is no axis. Axes look like batch=1,8,64"),
-        (["swept.py:Net", "width=1,,2"], "'width=1,,2' is no axis"),
+        (["swept.py:Net", "width"], "'width' is not an axis. Axes look like batch=1,8,64"),
+        (["swept.py:Net", "width=1,,2"], "'width=1,,2' is not an axis"),
         (["swept.py:Net", "batch=a"], "'a' is not a whole number"),
         (["swept.py:Net", "batch=0"], "batch must be 1 or more"),
         (["swept.py:Net", "batch=1", "batch=2"], "The axis batch is given twice."),

@@ -111,5 +111,5 @@ def test_the_median_of_a_time_is_logged():
 
 
 def test_what_is_no_tracker_is_refused_by_its_class():
-    with pytest.raises(InputError, match="dict is no tracker that we know"):
+    with pytest.raises(InputError, match="dict is not a tracker that we know"):
         log_profile(lenet(), {})

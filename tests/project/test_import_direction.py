@@ -220,6 +220,18 @@ def test_every_file_that_the_page_names_is_there():
     ]
 
 
+def test_each_walk_has_as_many_hops_as_it_says():
+    page = PAGE.read_text(encoding="utf-8")
+    walks = page.partition("## Six walks")[2].partition("\n## ")[0].split("\n\n")[2:]
+    said = [int(re.search(r"\*\*, (\d+) hops", walk)[1]) for walk in walks]
+    before = [int(number) for number in re.findall(r"\d+", re.search(r"the walks had ([\d, and]+) hops", page)[1])]
+    named = [len(set(re.findall(r"`((?:\w+/)+\w+\.py)`", walk))) for walk in walks]
+
+    assert named == said
+    assert len(said) == 6
+    assert all(now <= then for now, then in zip(said, before, strict=True))
+
+
 def test_no_file_name_stands_twice_but_a_value_beside_its_command():
     homes = {}
     for path in SOURCE.rglob("[!_]*.py"):

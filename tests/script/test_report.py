@@ -76,8 +76,8 @@ def test_a_broken_budget_and_an_unknown_op_are_said(tmp_path):
         ({"path": Path("p.json"), "budgets": {"flps": "8G"}}, "Did you mean 'flops'"),
         ({"path": Path("p.json"), "budgets": {"flops": "8 apples"}}, "'8 apples' is not a quantity"),
         ({"path": Path("p.json"), "text_file": str(Path(__file__).parent)}, "script cannot be written: it is a folder"),
-        ({"path": Path("p.json"), "text_file": f"{__file__}/text.txt"}, "is no folder to write it in"),
-        ({"path": Path(f"{__file__}/p.json")}, "is no folder to write it in"),
+        ({"path": Path("p.json"), "text_file": f"{__file__}/text.txt"}, "is not a folder that it can be written in"),
+        ({"path": Path(f"{__file__}/p.json")}, "is not a folder that it can be written in"),
     ],
 )
 def test_what_cannot_be_delivered_is_refused_at_once(options, said):

@@ -84,7 +84,7 @@ def test_where_a_step_is_a_forward_the_backward_after_it_is_said_to_be_left_out(
     assert done.out == plain("by_hand.py").out
     assert done.profile.macs == 3 * (5 * 4 + 4 * 2)
     assert done.profile.backward.flops == 0
-    assert "a backward that follows it is no part of the step" in notes(done)
+    assert "a backward that follows it is not part of the step" in notes(done)
     assert "a backward that follows it" not in notes(profiled("inference.py"))
 
 

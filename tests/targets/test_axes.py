@@ -1,4 +1,4 @@
-"""Axes of a sweep as words: values, ranges, and what is no axis."""
+"""Axes of a sweep as words: values, ranges, and what is not an axis."""
 
 import pytest
 
@@ -28,11 +28,11 @@ def test_an_axis_is_a_list_of_values_or_ranges(word, values):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["batch"], "'batch' is no axis. Axes look like batch=1,8,64"),
-        (["batch=1,,2"], "'batch=1,,2' is no axis"),
+        (["batch"], "'batch' is not an axis. Axes look like batch=1,8,64"),
+        (["batch=1,,2"], "'batch=1,,2' is not an axis"),
         (["batch=1", "batch=2"], "The axis batch is given twice."),
         (["batch=0"], "batch must be 1 or more, not 0."),
-        (["batch=1:64:half"], "'1:64:half' of batch is no range. Ranges look like batch=1:64:x2"),
+        (["batch=1:64:half"], "'1:64:half' of batch is not a range. Ranges look like batch=1:64:x2"),
         (["batch=64:1:x2"], "'64:1:x2' of batch does not lead from 64 to 1."),
         (["batch=1:64:x1"], "'1:64:x1' of batch does not lead from 1 to 64."),
         (["seq=1:9k:1"], "'1:9k:1' of seq has more than 1,000 values."),

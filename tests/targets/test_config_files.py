@@ -66,9 +66,9 @@ def test_a_preset_says_where_it_comes_from_and_what_was_published(name):
     [
         ("./absent.json", None, "There is no file ./absent.json."),
         ("./", None, "The folder ./ has no config.json."),
-        ("./c.json", "{", "c.json is no configuration: it is not JSON"),
-        ("./c.json", "[1]", "c.json is no configuration: it holds a list"),
-        ("./c.json", "{}", "c.json is no configuration of a model: it has no model_type."),
+        ("./c.json", "{", "c.json is not a configuration: it is not JSON"),
+        ("./c.json", "[1]", "c.json is not a configuration: it holds a list"),
+        ("./c.json", "{}", "c.json is not a configuration of a model: it has no model_type."),
         ("./c.json", '{"model_type": "lama"}', "the model_type 'lama', which transformers here does not know. Did you mean 'llama'?"),
         ("./c.json", '{"model_type": "new", "auto_map": {}}', "needs code from the hub (auto_map), which is not run."),
         ("./c.json", '{"_class_name": "UNet"}', "configures UNet of diffusers: name it diffusers:./c.json."),

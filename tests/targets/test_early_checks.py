@@ -60,7 +60,7 @@ def ask(tmp_path):
         (("profile", "net.py:Net:width=8", "-i", "1,3,32,32"), "x joins its sizes, -i 1x3x32x32."),
         (
             ("profile", "net.py:Net:width=8", "-i", "(1, 3)"),
-            "flopsight: '(1, 3)' is no shape: x joins its sizes, -i 1x3.",
+            "flopsight: '(1, 3)' is not a shape: x joins its sizes, -i 1x3.",
         ),
         (("profile", "net.py:model", "--device", "gpu"), "flopsight: There is no device 'gpu'. Did you mean 'cuda'?"),
         (("profile", "net.py:model", "--device", "cuda0"), "Did you mean 'cuda'?"),

@@ -9,7 +9,7 @@ from .figures import UNITS, figure
 
 
 def limits(budget: Mapping[str, str | float]) -> dict[str, float]:
-    """Every limit as a number; a name that no figure has, or a limit that is no quantity, is refused."""
+    """Every limit as a number; a name that no figure has, or a limit that is not a quantity, is refused."""
     return {name: UNITS[figure(name).unit].parse(allowed) for name, allowed in budget.items()}
 
 

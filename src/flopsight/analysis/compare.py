@@ -23,7 +23,7 @@ from .figures import BOOK, Figure, figure, shown
 
 @dataclass(frozen=True)
 class Change:
-    """One figure before and after; None where a profile does not have it."""
+    """One figure before and after; None if a profile does not have it."""
 
     name: str
     before: float | None
@@ -32,7 +32,7 @@ class Change:
 
     @property
     def growth(self) -> float | None:
-        """(after - before) / before; infinite from nothing, None where one of the two is not known."""
+        """(after - before) / before; infinite from nothing, None if one of the two is not known."""
         if self.before is None or self.after is None:
             return None
         if not self.before:

@@ -36,7 +36,7 @@ class Rule:
 
 
 def known_sum(values: Iterable[float | None]) -> float | None:
-    """The sum of the known values; None where none is known."""
+    """The sum of the known values; None if none is known."""
     known = [value for value in values if value is not None]
     return sum(known) if known else None
 

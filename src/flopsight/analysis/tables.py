@@ -172,7 +172,7 @@ def mark(node: Node) -> str:
     """Why a row's figures are zero: `ignored` or `not called`; empty for every other row."""
     if node.ignored:
         return "ignored"
-    # work may be placed in a module whose forward was called by hand: that is no call, but not idle either
+    # work may be placed in a module whose forward was called by hand: that is not a call, but not idle either
     return "" if node.called or node.total.total.flops or node.path == OUTSIDE else "not called"
 
 

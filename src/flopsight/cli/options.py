@@ -83,7 +83,7 @@ On = Annotated[
 ]
 Progress = Annotated[
     bool,
-    typer.Option("--progress", help="Say on stderr what is being done, a line a phase, where that is no terminal."),
+    typer.Option("--progress", help="Say on stderr what is being done, a line a phase, if that is not a terminal."),
 ]
 NoMeasure = Annotated[
     bool,

@@ -150,7 +150,7 @@ def _check_together(
     if meta and view.timeline:
         raise InputError("--meta runs nothing that takes time; leave it out for a timeline.")
     if generate and train:
-        raise InputError("--generate decodes tokens, which is no training; leave out --train.")
+        raise InputError("--generate decodes tokens, which is not training; leave out --train.")
     if cache not in ("dynamic", "static"):
         raise InputError(f"--cache is {cache!r}; it can be dynamic or static.")
 

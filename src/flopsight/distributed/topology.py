@@ -139,7 +139,7 @@ def _data_axes(roots: list[nn.Module]) -> Iterator[Axis]:
 
 
 def _zero_group(roots: list[nn.Module]) -> Any:
-    """The ranks that DeepSpeed's ZeRO has split parameters among, None where it has not."""
+    """The ranks that DeepSpeed's ZeRO has split parameters among, None if it has not."""
     for root in roots:
         for parameter in root.parameters():
             if getattr(parameter, "ds_tensor", None) is not None:

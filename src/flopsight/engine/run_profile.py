@@ -39,7 +39,7 @@ class Options:
     memory: bool = False
     ignored: Ignored | None = None
     target: str | None = None
-    """The device that a run on meta stands for; None where the run is real."""
+    """The device that a run on meta stands for; None if the run is real."""
     in_loop: bool = False
     """Whether what runs is a step of a loop, after another step."""
     whole: bool = True

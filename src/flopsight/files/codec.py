@@ -84,7 +84,7 @@ class Codec:
         return decode
 
     def _encoder(self, hint: Any) -> Convert | None:
-        """How a value is written; None where `json` takes it as it is."""
+        """How a value is written; None if `json` takes it as it is."""
         if hint not in self._encoders:
             if is_dataclass(hint):  # a class may hold itself: what its fields need is looked up later
                 self._encoders[hint] = _Late(lambda: self.fields_encoder(hint))  # type: ignore[arg-type]

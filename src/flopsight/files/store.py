@@ -124,7 +124,7 @@ def loads(contents: str, source: str = "The text") -> Saved:
 
 
 def loads_summary(line: str, source: str = "The text") -> tuple[str, Profile] | None:
-    """The fingerprint of a rank's tree and its totals, from the first line of its file; None where it has none."""
+    """The fingerprint of a rank's tree and its totals, from the first line of its file; None if it has none."""
     try:
         page = _parse(line.rstrip().removesuffix(",") + "}", source)
     except ProfileFileError:

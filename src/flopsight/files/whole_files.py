@@ -85,7 +85,7 @@ def _obstacle(path: Path) -> str:
         return f"it is {_kind(path.stat().st_mode)}, not a file"
     folder = next(parent for parent in path.absolute().parents if parent.exists())
     writable = folder.is_dir() and os.access(folder, os.W_OK)
-    return "" if writable else f"{folder} is no folder to write it in"
+    return "" if writable else f"{folder} is not a folder that it can be written in"
 
 
 def _replace(path: Path, contents: bytes) -> None:

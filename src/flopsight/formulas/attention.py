@@ -54,7 +54,7 @@ def ramp(n: int, start: int, top: int) -> int:
 
 
 def hidden_pairs(s_q: int, s_k: int, *, left: int | None, right: int | None, shift: int = 0) -> int:
-    """Pairs outside the band in which query i sees keys i + shift - left to i + shift + right; None is no bound."""
+    """Pairs outside the band in which query i sees keys i + shift - left to i + shift + right; None means no bound."""
     upper = s_q * s_k if right is None else ramp(s_q, shift + right + 1, s_k)
     lower = 0 if left is None else ramp(s_q, shift - left, s_k)
     return s_q * s_k - (upper - lower)
@@ -73,7 +73,7 @@ def _band(call: OpRecord) -> tuple[int | None, int | None]:
 
 
 def _lengths(call: OpRecord) -> list[tuple[int, int]] | None:
-    """Query and key lengths of the sequences that are packed into one; None where none are."""
+    """Query and key lengths of the sequences that are packed into one; None if none are."""
     if "lengths_q" in call.facts:
         queries = call.facts["lengths_q"]
         return list(zip(queries, call.facts.get("lengths_k", queries), strict=True))

@@ -43,7 +43,7 @@ def foreach_written(call: OpRecord) -> Cost:
 
 @formula("aten._amp_foreach_non_finite_check_and_unscale")
 def unscale(call: OpRecord) -> Cost:
-    """Each gradient is divided by the loss scale; looking for infinities is no arithmetic."""
+    """Each gradient is divided by the loss scale; looking for infinities is not arithmetic."""
     return Cost(flops=elements(*call.tensors("self")), bytes=listed(call))
 
 

@@ -42,7 +42,7 @@ class Found:
         return self.match if isinstance(self.match, Device) else None
 
     def peak(self, dtype: str, *, cudnn: bool = False) -> float | None:
-        """Dense FLOP/s of matrix work in a torch dtype, under torch's present settings; None where not known."""
+        """Dense FLOP/s of matrix work in a torch dtype, under torch's present settings; None if not known."""
         tf32 = dtype == "float32" and ("cudnn" if cudnn else "matmul") in self.tf32
         if tf32 and "tf32" in self.stated:
             return self.stated["tf32"]

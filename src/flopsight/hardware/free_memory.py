@@ -17,7 +17,7 @@ LIMIT_FILES = (
 
 
 def free_memory(device: str = "cpu") -> int | None:
-    """Bytes that can still be allocated on a device; None where the system does not say."""
+    """Bytes that can still be allocated on a device; None if the system does not say."""
     if device.startswith("cuda"):
         import torch
 

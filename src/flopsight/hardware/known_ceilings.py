@@ -38,7 +38,7 @@ def ceilings_of(found: Found, threads: int = 0, measured: Ceilings | None = None
 
 
 def datasheet_of(found: Found) -> Ceilings | None:
-    """The table's figures for a device, with the peaks that the user states; None where it has no row."""
+    """The table's figures for a device, with the peaks that the user states; None if it has no row."""
     if found.known is None:
         return None
     return replace(ceilings_from(found.known, found.peak_flops()), name=found.name)

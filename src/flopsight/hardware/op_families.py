@@ -1,4 +1,4 @@
-"""Kinds of ops that reach about the same share of their limit, told by an op's name and shapes."""
+"""Kinds of ops that reach about the same share of their limit, by an op's name and shapes."""
 
 from __future__ import annotations
 

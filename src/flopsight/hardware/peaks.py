@@ -140,7 +140,7 @@ def lookup(name: str, *, compute_units: int | None = None, memory: int | None = 
 
 
 def peak(device: Device, dtype: object, *, tf32: bool = False, half_accumulation: bool = False) -> float | None:
-    """Dense FLOP/s of matrix work in a dtype on one torch device; None where the table does not list it.
+    """Dense FLOP/s of matrix work in a dtype on one torch device; None if the table does not list it.
 
     `tf32`: float32 products may run as TF32. `half_accumulation`: float16 products may accumulate in float16.
     """

@@ -63,7 +63,7 @@ class EngineProfiler(FlopsProfiler):
 
     def _before(self, engine: Any, _args: Any) -> None:
         self._in_engine = True
-        # an evaluation between two steps is no part of the one to come
+        # an evaluation between two steps is not part of the one to come
         if engine.global_steps != engine.flops_profiler_profile_step() or not torch.is_grad_enabled():
             return
         if self._begun:

@@ -74,7 +74,7 @@ class FlopsightCallback(Callback):  # type: ignore[misc]
             pl_module.log_dict(figures, rank_zero_only=True)
 
     def on_validation_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """A validation is no part of a step."""
+        """A validation is not part of a step."""
         (self._follower if self._monitored is None else self._monitored).interrupted()
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:

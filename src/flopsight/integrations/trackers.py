@@ -41,6 +41,6 @@ def log_profile(profile: Profile, tracker: Any, step: int | None = None) -> None
             getattr(tracker, method)(figures, step=step)
             return
     raise InputError(
-        f"{type(tracker).__name__} is no tracker that we know: it has neither add_scalar(name, value, step) nor "
+        f"{type(tracker).__name__} is not a tracker that we know: it has neither add_scalar(name, value, step) nor "
         f"log(figures, step=...)."
     )

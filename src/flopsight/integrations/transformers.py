@@ -91,7 +91,7 @@ class FlopsightCallback(TrainerCallback):  # type: ignore[misc]
         self._figures = {}
 
     def on_evaluate(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """An evaluation is no part of a step."""
+        """An evaluation is not part of a step."""
         (self._follower if self._monitored is None else self._monitored).interrupted()
 
     def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:

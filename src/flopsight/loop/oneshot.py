@@ -149,7 +149,7 @@ class OneShot:
 
     @property
     def _counts_afterwards(self) -> bool:
-        """True where a pause before the call would be seen in its time, and the call may be made again to count it.
+        """True if a pause before the call would be seen in its time, and the call may be made again to count it.
 
         On a device a rehearsal follows the pause. With other processes a second call could wait for them forever.
         """
@@ -229,7 +229,7 @@ class OneShot:
 
 
 def _at_entry(seen: SeenCalls, run: ModelRun) -> CallAtEntry | None:
-    """What the count will need; None where the call has to be counted while it runs."""
+    """What the count will need; None if the call has to be counted while it runs."""
     try:
         return CallAtEntry(run)
     except NoTwinError as problem:

@@ -65,7 +65,7 @@ class SeenCalls:
 
     @property
     def distortion(self) -> float | None:
-        """What calls took over what they take without us; None where none was made again."""
+        """What calls took over what they take without us; None if none was made again."""
         return max(1.0, self.repeated / self.plain) if self.plain else None
 
     def profile(self, ignored: Ignored | None) -> Profile:

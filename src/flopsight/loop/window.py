@@ -175,7 +175,7 @@ class StepWindow:
                 self.seen.traced = step.tracing if step.tracing.found.busy else None
 
     def _pass_over(self, step: StepWatch, unlike: str) -> bool:
-        """Let the next step take the place of one that is unlike the others; True where that was done."""
+        """Let the next step take the place of one that is unlike the others; True if that was done."""
         if step.role is Role.LEAD:
             return False
         if self._usual is not None and step.marks.passive > self._usual:

@@ -19,7 +19,7 @@ MOST_RICH_ROWS = 500
 
 
 def show(profile: Profile, format: Format, console: Console, options: Mapping[str, Any]) -> None:
-    """Draw the profile on the console; formats that are no page are text for other programs and stay as they are."""
+    """Draw the profile on the console; formats that are not pages are text for other programs and stay as they are."""
     if not format.page:
         console.out(format.text(profile, options), highlight=False, end="")
         return

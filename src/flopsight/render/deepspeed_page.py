@@ -126,7 +126,7 @@ def _size(profile: Profile) -> list[str]:
     whole = profile.whole
     if whole is not None and (profile.unsharded is not None or whole.params != profile.params):
         params, flops = whole.params, whole.flops
-    # a shard of every tensor is no 1/mp_size of the model, so the older profilers' equation would be false
+    # a shard of every tensor is not 1/mp_size of the model, so the older profilers' equation would be false
     params_label = (
         "params of model = params per GPU * mp_size" if params == profile.params * ways else "params of model"
     )
@@ -170,7 +170,7 @@ def _speed(profile: Profile) -> list[str]:
     if step:
         ends.append(fact("step latency", units.deepspeed_time(step)))
     if forward and backward:
-        whole = forward + backward + step  # as the notations say; what runs in between is no part of it
+        whole = forward + backward + step  # as the notations say; what runs in between is not part of it
         ends.append(fact("iter latency", units.deepspeed_time(whole)))
         if profile.batch_size:
             samples = profile.batch_size * profile.world.data_parallel / whole

@@ -28,7 +28,7 @@ class Format:
     page: bool = False
     """The function returns a `Page`, which the terminal shows in colour and every other output as plain text."""
     top: str | None = None
-    """The option that `--top` sets; None where the format always shows everything."""
+    """The option that `--top` sets; None if the format always shows everything."""
     suffix: str = ""
     """Output files that end like this are written in this format."""
     needs_timeline: bool = False

@@ -14,7 +14,7 @@ from .summary import caveat_lines, coverage_lines, title, totals
 from .tree import legend, tree_grid
 
 _MARKUP = re.compile(r"[\\`*_\[\]>|]|<(?!\d)")
-"""A `<` before a digit is no markup: `<0.1%`."""
+"""A `<` before a digit is not markup: `<0.1%`."""
 
 
 def render(profile: Profile, *, depth: int | None = None, max_rows: int | None = 60, full: bool = False) -> str:

@@ -63,7 +63,7 @@ def group_key(group: Any, ranks_of: Callable[[Any], Iterable[int]]) -> GroupKey:
     """The ranks of a process group, in no order; a group of one rank is identified by its name.
 
     Libraries make a group for each block of a model, or reuse one: groups over the same ranks are one and the same.
-    Only dimensions of one rank are told apart, which a mesh may have several of.
+    Only dimensions of one rank are kept apart: a mesh may have several of them.
     """
     try:
         ranks = frozenset(ranks_of(group))

@@ -59,7 +59,7 @@ class Job:
     def whole(self) -> Whole | None:
         """One replica at one rank's batch: stages summed, experts united, data-parallel ranks never.
 
-        None where a stage or a rank with experts of its own is missing, or where a rank could not count its part.
+        None if a stage or a rank with experts of its own is missing, or where a rank could not count its part.
         """
         if not self.ranks or len(self.stages) < max(profile.world.pipeline for profile in self.ranks.values()):
             return None
@@ -71,7 +71,7 @@ class Job:
 
     @property
     def slowest(self) -> int | None:
-        """The rank with the longest step; None where no rank was timed."""
+        """The rank with the longest step; None if no rank was timed."""
         times = self.values("time")
         return max(times, key=lambda rank: times[rank]) if times else None
 
@@ -89,7 +89,7 @@ class Job:
         return {rank: value for rank, value in found.items() if value is not None}
 
     def imbalance(self, figure: str = "flops") -> float | None:
-        """How much more the largest rank has than the mean: max / mean - 1; None where no rank knows the figure."""
+        """How much more the largest rank has than the mean: max / mean - 1; None if no rank knows the figure."""
         values = list(self.values(figure).values())
         if not values:
             return None

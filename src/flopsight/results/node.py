@@ -212,7 +212,7 @@ class Node:
 
     @property
     def idle(self) -> float | None:
-        """Seconds between this module's kernels, while it ran on the device; None where that is not known."""
+        """Seconds between this module's kernels, while it ran on the device; None if that is not known."""
         if self.stream_latency is None or self.latency is None:
             return None
         return max(0.0, self.stream_latency - self.latency)
@@ -230,14 +230,14 @@ class Node:
 
     @property
     def intensity(self) -> float | None:
-        """FLOPs per byte moved, all phases that ran, every op's inputs and outputs counted; None where nothing moved."""
+        """FLOPs per byte moved, all phases that ran, every op's inputs and outputs counted; None if nothing moved."""
         work = self.total.total
         return work.flops / work.bytes if work.bytes else None
 
     def limit(self, device: str | None = None) -> float | None:
         """The least seconds for this subtree's work, all phases that ran, by the roofline of a device; None: the profile's.
 
-        None where a peak that it takes is not known.
+        None if a peak that it takes is not known.
         """
         from ..analysis.limits.roofline import node_limit
 

@@ -75,7 +75,7 @@ _NO_WORK, _POINTWISE = frozenset((*NO_WORK, *QUESTIONS)), frozenset((*POINTWISE,
 
 
 def listed_kind(op: str) -> str | None:
-    """The kind that the book gives an op; None where torch's own tags say it."""
+    """The kind that the book gives an op; None if torch's own tags say it."""
     if op in _NO_WORK or op.split(".", maxsplit=1)[0] in SILENT_NAMESPACES:
         return "view"
     plain = out_of_place(op)

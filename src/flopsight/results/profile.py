@@ -36,7 +36,7 @@ WRAPPED = {
     "OptimizedModule": "_orig_mod",
     "CheckpointWrapper": "_checkpoint_wrapped_module",
 }
-"""Wrappers by class, and the name under which each holds the model: it is no part of a module's plain name."""
+"""Wrappers by class, and the name under which each holds the model: it is not part of a module's plain name."""
 SHARDED = "FSDP"
 """What fully_shard puts in front of the name of a module's class."""
 
@@ -82,7 +82,7 @@ class Profile:
     world: World = ALONE
     """The processes that ran the model together."""
     unsharded: Whole | None = None
-    """The model rebuilt without its parallel wrappers and counted; None where this rank holds all that it knows of."""
+    """The model rebuilt without its parallel wrappers and counted; None if this rank holds all that it knows of."""
     part: str = ""
     """Why this rank cannot know the whole model; empty where it can."""
     dry_run: bool = False
@@ -223,14 +223,14 @@ class Profile:
 
     @property
     def mfu(self) -> float | None:
-        """Model FLOPs utilization; None where the device's peak or the time is not known."""
+        """Model FLOPs utilization; None if the device's peak or the time is not known."""
         from ..analysis.limits.utilization import mfu
 
         return mfu(self)
 
     @property
     def hfu(self) -> float | None:
-        """Hardware FLOPs utilization, recompute included; None where the peak or the time is not known."""
+        """Hardware FLOPs utilization, recompute included; None if the peak or the time is not known."""
         from ..analysis.limits.utilization import hfu
 
         return hfu(self)
@@ -245,7 +245,7 @@ class Profile:
         """The least seconds for one step by the roofline of a device: every op at its peak or at full bandwidth.
 
         `device` is a name that `flopsight device` knows, `"h100-sxm"`; without one it is the device of the profile.
-        None where a peak that it takes is not known.
+        None if a peak that it takes is not known.
         """
         from ..analysis.limits.roofline import profile_limit
 
@@ -266,7 +266,7 @@ class Profile:
 
     @property
     def whole(self) -> Whole | None:
-        """The unsharded model at this rank's batch; None where this rank knows only a part of it, which `part` explains."""
+        """The unsharded model at this rank's batch; None if this rank knows only a part of it, which `part` explains."""
         return None if self.part else self.own_whole
 
     @property

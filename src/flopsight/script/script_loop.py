@@ -23,7 +23,7 @@ from .model_finder import ModelFinder
 from .search import FORWARD, OPTIMIZER, Search
 
 SEVERAL = "several optimizers step in turn, and where that step ended was known only after it"
-FORWARDS_ONLY = Note("A step is a forward here: a backward that follows it is no part of the step.")
+FORWARDS_ONLY = Note("A step is a forward here: a backward that follows it is not part of the step.")
 UNSEEN = "where that step began was known only after it"
 
 

@@ -27,7 +27,7 @@ def parse_axes(words: Sequence[str]) -> dict[str, tuple[Any, ...]]:
         name, equals, values = word.partition("=")
         texts = [text.strip() for text in split_outside_brackets(values)]
         if not equals or not name or not all(texts):
-            raise InputError(f"{word!r} is no axis. Axes look like {EXAMPLE}.")
+            raise InputError(f"{word!r} is not an axis. Axes look like {EXAMPLE}.")
         if name in axes:
             raise InputError(f"The axis {name} is given twice.")
         axes[name] = tuple(value for text in texts for value in _axis_values(name, text))
@@ -44,7 +44,7 @@ def _axis_values(name: str, text: str) -> list[Any]:
     try:
         first, last, step = parse_count(parts[0]), parse_count(parts[1]), parse_count(parts[2].lstrip("x*+"))
     except InputError:
-        raise InputError(f"{text!r} of {name} is no range. {RANGE}") from None
+        raise InputError(f"{text!r} of {name} is not a range. {RANGE}") from None
     multiplied = parts[2].startswith(("x", "*"))
     if first < 1 or last < first or step < (2 if multiplied else 1):
         raise InputError(f"{text!r} of {name} does not lead from {parts[0]} to {parts[1]}. {RANGE}")
@@ -71,7 +71,7 @@ def _axis_value(name: str, text: str) -> Any:
 
 
 def changed_address(address: Address, values: Mapping[str, Any]) -> Address:
-    """The target with the values of a point that are no sizes of inputs as further changes."""
+    """The target with the values of a point that are not sizes of inputs as further changes."""
     more = {name: str(value) for name, value in values.items() if name not in (BATCH, SEQ, DTYPE)}
     if address.kind == "hf" and LAYERS in more:
         more["num_hidden_layers"] = more.pop(LAYERS)

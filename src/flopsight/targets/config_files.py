@@ -40,11 +40,11 @@ def read_configuration(name: str) -> Configuration:
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
     except UnicodeDecodeError:
-        raise InputError(f"{path} is no configuration: it is not text. Name the {CONFIG} beside it.") from None
+        raise InputError(f"{path} is not a configuration: it is not text. Name the {CONFIG} beside it.") from None
     except json.JSONDecodeError as problem:
-        raise InputError(f"{path} is no configuration: it is not JSON ({problem}).") from None
+        raise InputError(f"{path} is not a configuration: it is not JSON ({problem}).") from None
     if not isinstance(values, dict):
-        raise InputError(f"{path} is no configuration: it holds a {type(values).__name__}, not names with values.")
+        raise InputError(f"{path} is not a configuration: it holds a {type(values).__name__}, not names with values.")
     return Configuration(values, str(path))
 
 
@@ -132,7 +132,7 @@ def check_configuration(name: str, found: Configuration, model_types: dict[str, 
         )
     if kind is None:
         raise InputError(
-            f"{found.origin} is no configuration of a model: it has no model_type. Name the {CONFIG} of a transformers model."
+            f"{found.origin} is not a configuration of a model: it has no model_type. Name the {CONFIG} of a transformers model."
         )
     raise InputError(
         f"{found.origin} has the model_type {kind!r}, which transformers here does not know.{did_you_mean(str(kind), model_types)}"

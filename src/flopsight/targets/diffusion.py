@@ -54,7 +54,7 @@ def _configuration(address: Address) -> tuple[str, dict[str, Any], str]:
     else:
         return address.name, {}, f"the default configuration of {address.name}"
     if "_class_name" not in found.values:
-        raise InputError(f"{found.origin} is no configuration of a diffusers model: it has no _class_name.")
+        raise InputError(f"{found.origin} is not a configuration of a diffusers model: it has no _class_name.")
     return str(found.values["_class_name"]), found.values, found.origin
 
 

@@ -50,7 +50,7 @@ class TensorSpec:
 
 @dataclass(frozen=True, slots=True)
 class FlagSpec:
-    """One argument that is no tensor: `use_cache=false`."""
+    """One argument that is not a tensor: `use_cache=false`."""
 
     name: str
     value: bool | None
@@ -64,7 +64,7 @@ def parse_inputs(texts: Sequence[str]) -> list[Spec]:
     for text in texts:
         if _COMMAS.fullmatch(text.strip()):
             shape = "x".join(re.findall(r"\d+", text))
-            raise InputError(f"{text!r} is no shape: x joins its sizes, -i {shape}. Commas separate inputs.")
+            raise InputError(f"{text!r} is not a shape: x joins its sizes, -i {shape}. Commas separate inputs.")
     return [_parse_item(item.strip()) for text in texts for item in text.split(",")]
 
 

@@ -23,7 +23,7 @@ DIFFUSERS_MODEL = re.compile(r"^class ([A-Z]\w*)\([^)]*ModelMixin[^)]*\)", re.MU
 
 @cache
 def library_folder(name: str) -> Path | None:
-    """Where a library is installed; None where it is not."""
+    """Where a library is installed; None if it is not."""
     spec = find_spec(name)
     return Path(spec.origin).parent if spec is not None and spec.origin else None
 

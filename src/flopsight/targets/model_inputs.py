@@ -46,7 +46,7 @@ def default_call(model: Any, config: Any, sizes: Sizes) -> Call:
 
 
 def _text(config: Any) -> Any:
-    """The configuration of the part that reads tokens, the first where there are two; None where there is none."""
+    """The configuration of the part that reads tokens, the first where there are two; None if there is none."""
     text = config.get_text_config(encoder=True) if config.is_encoder_decoder else config.get_text_config()
     return text if isinstance(getattr(text, "vocab_size", None), int) and text.vocab_size > 1 else None
 

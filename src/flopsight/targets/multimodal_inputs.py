@@ -29,7 +29,7 @@ def image_token(config: Any) -> int | None:
 
 
 def image_tokens(config: Any) -> int | None:
-    """How many tokens one image takes; None where it depends on more than the configuration, or its parts do not fit."""
+    """How many tokens one image takes; None if it depends on more than the configuration, or its parts do not fit."""
     vision: Any = getattr(config, "vision_config", None)
     if _rows_of_patches(config):
         width = getattr(vision, "out_hidden_size", None) or vision.hidden_size

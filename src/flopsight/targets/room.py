@@ -45,7 +45,7 @@ def if_small(make: Callable[[], Made]) -> Made | None:
 
 
 def _sized(build: Callable[[], Any]) -> tuple[int, int] | None:
-    """Parameters and bytes of a model, built without memory; None where it cannot be built like that."""
+    """Parameters and bytes of a model, built without memory; None if it cannot be built like that."""
     import torch
 
     try:

@@ -32,7 +32,7 @@ class SourceFile:
 
     @cached_property
     def names(self) -> set[str] | None:
-        """Every name that the file binds at its top; None where only running it can tell."""
+        """Every name that the file binds at its top; None if only running it can tell."""
         found: set[str] = set()
         for node in _statements(self._tree):
             if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
@@ -66,7 +66,7 @@ class SourceFile:
         return inspect.Signature() if bare else None
 
     def forward(self, name: str) -> inspect.Signature | None:
-        """What the forward of a class takes; None where only running the file can tell."""
+        """What the forward of a class takes; None if only running the file can tell."""
         node = self.definitions.get(name)
         if not isinstance(node, ast.ClassDef) or node.decorator_list or node.keywords:
             return None

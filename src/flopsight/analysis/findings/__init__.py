@@ -44,7 +44,7 @@ LOOKS: tuple[Callable[[Scene], Iterator[Finding]], ...] = (
     unused_modules,
     unread_parameters,
 )
-"""Every look at a profile. To add one: write its function, add its line, and give it a model that it speaks of and one that it does not."""
+"""Every look at a profile. To add one: write its function, add its line, and add a test profile that triggers it and one that does not."""
 
 
 def findings(profile: Profile, device: str | None = None) -> tuple[Finding, ...]:

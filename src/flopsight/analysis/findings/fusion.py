@@ -64,7 +64,7 @@ def update_in_parts(scene: Scene) -> Iterator[Finding]:
         ("",),
         f"it moves {units.size(sum(row.cost.bytes for row in rows))} in {units.seconds(taken)} {scene.basis}; weights, gradients and "
         f"state, each read and written once, need {units.seconds(least)}",
-        "fused=True where the optimizer has it",
+        "fused=True if the optimizer has it",
         win,
         scene.share(win),
     )

@@ -23,7 +23,7 @@ PLAIN_PRODUCTS = ("aten.mm", "aten.addmm", "aten.bmm", "aten.baddbmm", "aten.lin
 
 
 def odd_sizes(scene: Scene) -> Iterator[Finding]:
-    """Products whose inner or output size is no multiple of what matrix units load at once."""
+    """Products whose inner or output size is not a multiple of what matrix units load at once."""
     if scene.launch_bound or not scene.measured or scene.profile.environment.device in WITHOUT_MATRIX_UNITS:
         return
     found: list[tuple[float, Node, OpRow, int]] = []
@@ -43,7 +43,7 @@ def odd_sizes(scene: Scene) -> Iterator[Finding]:
         "shapes",
         "Products have sizes that matrix units cannot load in whole pieces",
         paths(node for _, node, _, _ in found),
-        f"a size of {units.count(size)} is no multiple of {step} in {row.dtype}, and {row.op} takes "
+        f"a size of {units.count(size)} is not a multiple of {step} in {row.dtype}, and {row.op} takes "
         f"{units.seconds(scene.seconds(row))} for {units.seconds(scene.limit(row))} at the limit",
         f"pad it to {units.count(up)}, or to {units.count(far)}, a multiple of 64",
         win,
@@ -52,7 +52,7 @@ def odd_sizes(scene: Scene) -> Iterator[Finding]:
 
 
 def _odd(row: OpRow) -> list[int]:
-    """The inner and output sizes of a product that are no multiples of 16 bytes."""
+    """The inner and output sizes of a product that are not multiples of 16 bytes."""
     step = ALIGNED.get(row.dtype)
     if step is None or row.op not in PLAIN_PRODUCTS or not row.cost.macs:
         return []

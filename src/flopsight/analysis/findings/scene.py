@@ -28,7 +28,7 @@ class Scene:
 
     @cached_property
     def ceilings(self) -> Ceilings | None:
-        """What the limits are taken against; None where the device is not known."""
+        """What the limits are taken against; None if the device is not known."""
         return ceilings_for(self.profile, self.device)
 
     @cached_property

@@ -41,7 +41,7 @@ class Stretch:
 
 
 def predict(profile: Profile, ceilings: Ceilings | None = None) -> Prediction | None:
-    """What a step takes by limits and measured efficiencies; None where those were not measured.
+    """What a step takes by limits and measured efficiencies; None if those were not measured.
 
     On a device the host hands over kernels in the order of the modules, and a kernel begins when it was handed over and the one
     before it is done. On a CPU calls and kernels take turns.

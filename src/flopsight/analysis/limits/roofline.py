@@ -82,7 +82,7 @@ def node_limit(node: Node, device: str | None = None) -> float | None:
 
 
 def node_bound(node: Node, device: str | None = None) -> str | None:
-    """What holds a subtree back on a device; None where it does nothing or a peak is not known."""
+    """What holds a subtree back on a device; None if it does nothing or a peak is not known."""
     known = node.conditions or UNKNOWN
     ceilings = ceilings_for(known, device)
     if ceilings is None:
@@ -106,7 +106,7 @@ def ceilings_for(profile: Profile | Conditions, device: str | None = None) -> Ce
 def roof_of(
     node: Node, ceilings: Ceilings, *, dtype: str = "", phases: Iterable[str] = PHASES, own: bool = False
 ) -> Roof | None:
-    """A subtree's roof, or that of a module's own work; None where a peak that it takes is not known."""
+    """A subtree's roof, or that of a module's own work; None if a peak that it takes is not known."""
     wanted = tuple(phases)
     limit = compute = memory = at_peak = link = 0.0  # plain sums: a large model has a hundred thousand op rows
     for each in (node,) if own else node.walk():
@@ -217,7 +217,7 @@ def waits_for_host(node: Node, profile: Profile | Conditions) -> bool:
 
 
 def device_seconds(profile: Profile | Conditions) -> float | None:
-    """Seconds in which kernels ran, of one step; None where no device was traced."""
+    """Seconds in which kernels ran, of one step; None if no device was traced."""
     timing = profile.timing
     if timing.busy is None:
         return None

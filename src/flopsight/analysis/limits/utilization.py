@@ -38,7 +38,7 @@ def lasting(profile: Profile, seconds: float) -> str:
 
 
 def mfu(profile: Profile) -> float | None:
-    """Model FLOPs utilization; of the forward alone where no backward ran. None where a peak or the time is not known."""
+    """Model FLOPs utilization; of the forward alone where no backward ran. None if a peak or the time is not known."""
     return _utilization(profile, model_work(profile))
 
 
@@ -72,7 +72,7 @@ def seconds_at_peak(profile: Profile, device: str | None = None, *, causal: bool
 
 
 def achieved(profile: Profile) -> float | None:
-    """Model FLOP/s; None where no time was measured."""
+    """Model FLOP/s; None if no time was measured."""
     time = step_seconds(profile)
     return model_flops(profile) / time if time else None
 
@@ -83,7 +83,7 @@ def model_flops(profile: Profile, *, causal: bool = False) -> float:
 
 
 def flops_per_token(profile: Profile) -> float | None:
-    """Model FLOPs for each token of the batch; None where the inputs are not tokens."""
+    """Model FLOPs for each token of the batch; None if the inputs are not tokens."""
     return model_flops(profile) / profile.tokens if profile.tokens else None
 
 

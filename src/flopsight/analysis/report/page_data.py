@@ -161,7 +161,7 @@ def _known_columns(
 
 
 def memory(profile: Profile, nodes: Sequence[Node]) -> dict[str, Any] | None:
-    """What was alive at the peak by kind, and the modules that saved or held most; None where nothing is known."""
+    """What was alive at the peak by kind, and the modules that saved or held most; None if nothing is known."""
     held = [
         (number, node) for number, node in enumerate(nodes) if node.own_activation_bytes or node.own_peak_bytes
     ]  # fmt: skip

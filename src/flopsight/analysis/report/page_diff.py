@@ -53,7 +53,7 @@ def _figure(change: Change) -> list[Any]:
 
 
 def _relative(change: Change) -> float | None:
-    """By what share a figure really changed; None where it was nothing or is not known."""
+    """By what share a figure really changed; None if it was nothing or is not known."""
     growth = change.growth
     if growth is None or growth == float("inf"):
         return None

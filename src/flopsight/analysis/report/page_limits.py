@@ -70,7 +70,7 @@ def limit_sentence(profile: Profile, found: dict[str, Any], device: str | None =
 
 
 def _roofs(profile: Profile, nodes: Sequence[Node], ceilings: Ceilings) -> list[Roof] | None:
-    """The roof of every subtree, each op looked at once; None where a peak is missing."""
+    """The roof of every subtree, each op looked at once; None if a peak is missing."""
     dtype = profile.environment.dtype
     found: dict[int, Roof] = {}
     for node in reversed(nodes):  # children before parents

@@ -35,7 +35,7 @@ def ranks(job: Job) -> dict[str, Any]:
 
 
 def collectives(nodes: Sequence[Node]) -> dict[str, Any] | None:
-    """Every collective by module; None where the model does not communicate."""
+    """Every collective by module; None if the model does not communicate."""
     found = [(number, node, row) for number, node in enumerate(nodes) for row in (*node.comm, *node.setup_comm)]
     if not found:
         return None

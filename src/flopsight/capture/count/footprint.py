@@ -35,7 +35,7 @@ class History:
     kind: Sequence[str]
     """What each storage is."""
     maker: Sequence[Site | None]
-    """The row whose op made each storage; None where no op did."""
+    """The row whose op made each storage; None if no op did."""
     phases: Mapping[int, str]
     """The phase that begins with an event, by the event's number."""
 

@@ -182,7 +182,7 @@ class Live:
         self._forgotten.update(birth for birth in births if birth is not None)
 
     def birth_of(self, tensor: torch.Tensor) -> int | None:
-        """The number of a tensor's storage, which no other storage of the run has; None where it was never met."""
+        """The number of a tensor's storage, which no other storage of the run has; None if it was never met."""
         known = self._alive.get(internals.storage_key(tensor)) if internals.has_storage(tensor) else None
         return known[0] if known is not None else None
 

@@ -194,7 +194,7 @@ _described: dict[Any, OpInfo] = {}
 
 
 def describe(func: Any, known: Callable[[str], bool]) -> OpInfo:
-    """The facts of an op; `expand` is True where it has no formula and may be looked into."""
+    """The facts of an op; `expand` is True if it has no formula and may be looked into."""
     if is_higher_order(func):
         return HigherOrderInfo(func)
     if func not in _described:

@@ -1,4 +1,4 @@
-"""Work that is done again: the same op on the same values, told without reading them, as compilers find common expressions."""
+"""Work that is done again: the same op on the same values, found without reading them, as compilers find common expressions."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Repeats:
         """Storages that an op of the forward took."""
 
     def note(self, info: OpInfo, call: Any, args: Any, kwargs: Mapping[str, Any], output: Any) -> bool:
-        """An op ran, `call` being its arguments without their data; True where the same op ran on the same values before."""
+        """An op ran, `call` being its arguments without their data; True if the same op ran on the same values before."""
         given = self._given(args, kwargs)
         if not _determined(info, args, kwargs):
             given = None
@@ -54,7 +54,7 @@ class Repeats:
                 self._values[storage] = (True, next(self._fresh), 0)
 
     def _given(self, args: Any, kwargs: Mapping[str, Any]) -> tuple[Value, ...] | None:
-        """What the inputs hold, and where in their storages they begin; None where that is not known of one."""
+        """What the inputs hold, and where in their storages they begin; None if that is not known of one."""
         found: list[Value] | None = []
         for tensor in flat((args, kwargs)):
             storage = self._live.birth_of(tensor)

@@ -86,7 +86,7 @@ class Saved:
             self._excluded = []
         for part in plain_tensors(tensor):
             if _is_parameter(part) or _is_parameter(tensor):
-                self._leave_out(part)  # also one that was gathered for this forward and is no part of the model's own
+                self._leave_out(part)  # also one that was gathered for this forward and is not part of the model's own
             else:
                 self._note(part, site)
 

@@ -98,7 +98,7 @@ class Tape:
             self._raised = (id(problem), site, phase)
 
     def note_gathered(self, tensors: list[torch.Tensor], site: Site) -> None:
-        """Weights were gathered from other ranks: they are no activations, whichever row saves them."""
+        """Weights were gathered from other ranks: they are not activations, whichever row saves them."""
         if self.saved is not None:
             self.saved.leave_out(tensors)
         if self.live is not None:

@@ -23,7 +23,7 @@ class _Listener:
 
 
 _unheard: set[_Listener] = set()
-"""Listeners that are not told, because the steps are our own."""
+"""Listeners that are muted while we make steps of our own."""
 _outer: torch.optim.Optimizer | None = None
 """The optimizer that steps now, or whose step raised: those that it holds do part of its work."""
 _running_hooks = False

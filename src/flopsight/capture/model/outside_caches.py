@@ -49,7 +49,7 @@ def kept_outside_caches(model: nn.Module) -> Iterator[None]:
 
 
 def _is_foreign(name: str | None) -> bool:
-    """Whether a class or a function is no part of the model's code; what torch.compile leaves among globals has no module."""
+    """Whether a class or a function is not part of the model's code; what torch.compile leaves among globals has no module."""
     return name is None or name.partition(".")[0] in FOREIGN or name not in sys.modules
 
 

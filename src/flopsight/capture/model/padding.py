@@ -21,7 +21,7 @@ INTEGERS = (torch.int64, torch.int32)
 
 
 def padding_of(model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Padding | None:
-    """Positions of one call and how many of them are padding; None where the inputs do not say."""
+    """Positions of one call and how many of them are padding; None if the inputs do not say."""
     given = _named(model, args, kwargs)
     found = [_of(keep) for name, value in given.items() if (keep := _keeps(name, value)) is not None]
     if not found:
@@ -41,7 +41,7 @@ def _named(model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -
 
 
 def _keeps(name: str, value: Any) -> torch.Tensor | None:
-    """True for every position that is no padding; None where the input is no such mask."""
+    """True for every position that is not padding; None if the input is not such a mask."""
     if not (name in KEPT or name.endswith(DROPPED)) or not _readable(value):
         return None
     mask: torch.Tensor = value

@@ -76,7 +76,7 @@ def metas(value: Any) -> Iterator[TensorMeta]:
 
 
 def leaves(value: Any) -> Iterator[Any]:
-    """Everything in the arguments of an op that is no list, tuple or dict."""
+    """Everything in the arguments of an op that is not a list, tuple or dict."""
     if isinstance(value, SEQUENCES):
         for item in value:
             yield from leaves(item)
@@ -93,7 +93,7 @@ def flat(value: Any) -> Iterator[Tensor]:
 
 
 def with_leaves(value: Any, change: Callable[[Any], Any]) -> Any:
-    """The arguments of an op, with `change` applied to everything that is no list, tuple or dict."""
+    """The arguments of an op, with `change` applied to everything that is not a list, tuple or dict."""
     if isinstance(value, SEQUENCES):
         return type(value)([with_leaves(item, change) for item in value])
     if isinstance(value, dict):
@@ -169,7 +169,7 @@ def with_tensors(value: Any, change: Callable[[Tensor], Tensor]) -> Any:
 
 
 def rebuilt(value: Any, change: Callable[[Any], Any], *, anew: bool = False, whole: tuple[type, ...] = ()) -> Any:
-    """A module's inputs with `change` applied to everything in them that is no container.
+    """A module's inputs with `change` applied to everything in them that is not a container.
 
     Containers in which nothing changes stay the same objects, unless all are to be made `anew`; those of the `whole`
     types are changed as they are.

@@ -19,7 +19,7 @@ def is_parallel(module: nn.Module) -> bool:
 
 def compiled_from(module: nn.Module) -> nn.Module:
     """The module that torch.compile put its wrapper around, or the module itself."""
-    if isinstance(module, torch.jit.ScriptModule):  # its `_modules` is no dictionary
+    if isinstance(module, torch.jit.ScriptModule):  # its `_modules` is not a dictionary
         return module
     inner = module._modules.get("_orig_mod")
     return module if inner is None else inner

@@ -59,7 +59,7 @@ class Clock:
     mark: Callable[[], Mark] = user_time
     """A moment in the order of the work, taken without waiting for it."""
     queues: bool = False
-    """True where a call returns before its work is done, as on a GPU: a wait between two calls then takes time."""
+    """True if a call returns before its work is done, as on a GPU: a wait between two calls then takes time."""
 
     @staticmethod
     def seconds(begin: Mark, end: Mark) -> float:

@@ -83,7 +83,7 @@ class Hosts:
             found.sort(key=lambda event: event.begin)
 
     def launcher(self, kernel: TraceEvent) -> TraceEvent | None:
-        """The call that launched a kernel, else the op; None where neither was traced."""
+        """The call that launched a kernel, else the op; None if neither was traced."""
         of_kernel = kernel.correlation
         return self._launches.get(of_kernel) or self._ops.get(kernel.linked) or self._ops.get(of_kernel)
 

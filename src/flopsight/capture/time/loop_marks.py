@@ -143,7 +143,7 @@ def model_call(site: Site, run: ModelRun) -> ModelCall:
 
 
 def each_model(calls: Sequence[ModelCall], what: str) -> int | None:
-    """Samples or tokens of a step, summed over accumulated batches; None where models of the step disagree."""
+    """Samples or tokens of a step, summed over accumulated batches; None if models of the step disagree."""
     active = [call for call in calls if not call.passive] or calls
     sums: dict[Site, int] = {}
     for call in active:

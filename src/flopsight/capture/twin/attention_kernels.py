@@ -37,7 +37,7 @@ def attention_as_on(target: str) -> AbstractContextManager[None]:
 
 
 def _target() -> str | None:
-    """The device that this thread's meta tensors stand for; None where it counts nothing."""
+    """The device that this thread's meta tensors stand for; None if it counts nothing."""
     here = threading.get_ident()
     return next((target for thread, target in reversed(_targets.users) if thread == here), None)
 

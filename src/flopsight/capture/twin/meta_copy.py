@@ -31,7 +31,7 @@ COPYING = 8
 
 
 def refusal(model: nn.Module) -> str | None:
-    """Why a model cannot have a twin that behaves like it; None where it can."""
+    """Why a model cannot have a twin that behaves like it; None if it can."""
     if any(getattr(torch.nn.modules.module, f"_global{name}", None) for name in HOOKS):
         return "global module hooks are registered"
     for name, parameter in model.named_parameters():

@@ -70,7 +70,7 @@ def _is_meta(tensor: Tensor) -> bool:
 
 
 def _dtype_named(mode: Any, wanted: Any) -> torch.dtype | None:
-    """The dtype behind the name of a type on the target device; None where it is something else."""
+    """The dtype behind the name of a type on the target device; None if it is something else."""
     if isinstance(wanted, torch.dtype):
         return wanted
     words = (wanted if isinstance(wanted, str) else f"{wanted.__module__}.{wanted.__name__}").split(".")

@@ -72,5 +72,7 @@ def write(picture: Any, path: str | Path) -> Path:
     """Write a picture whole or not at all; the suffix says as what."""
     suffix = Path(path).suffix
     if suffix not in PICTURE_SUFFIXES:
-        raise InputError(f"{path} is no picture that can be written; its suffix can be {', '.join(PICTURE_SUFFIXES)}.")
+        raise InputError(
+            f"{path} is not a picture that can be written; its suffix can be {', '.join(PICTURE_SUFFIXES)}."
+        )
     return write_bytes(path, picture.encoded(suffix.removeprefix(".")))

@@ -114,7 +114,7 @@ class PutBack(Caveat):
         what = "parameters, optimizer state, buffers and inputs" if self.updated else "buffers and inputs"
         return (
             f"The step was undone: {size(self.copied)} of {what} were copied first and put back afterwards. "
-            f'Where there is no room for that, count on a copy without data: on="meta", or --meta.'
+            f'If there is no room for that, count on a copy without data: on="meta", or --meta.'
         )
 
 

@@ -25,7 +25,7 @@ class Window(Caveat):
     last: int
     timed: int
     flops: int | None
-    """Of the whole window; None where its steps were not alike."""
+    """Of the whole window; None if its steps were not alike."""
 
     def __str__(self) -> str:
         steps = f"step {self.first}" if self.first == self.last else f"steps {self.first} to {self.last}, both included"

@@ -14,7 +14,7 @@ _SPARE: Any = torch._C.DispatchKey.AutocastIPU  # type: ignore[attr-defined]
 
 
 def autocast_ops(device: str) -> dict[str, Any]:
-    """The ops that autocast has a say in on a device, by name."""
+    """Names of the ops that autocast casts on a device."""
     key = {"cpu": "AutocastCPU", "cuda": "AutocastCUDA"}.get(device)
     names = [] if key is None else torch._C._dispatch_get_registrations_for_dispatch_key(key)
     found = {}
@@ -46,7 +46,7 @@ _set_autocast = torch.set_autocast_enabled
 
 @contextmanager
 def without_autocast(device: str) -> Iterator[None]:
-    """No autocast inside the block; whoever watches it being switched does not see this."""
+    """Disable autocast in the block without notifying observers."""
     on = torch.is_autocast_enabled(device)
     _set_autocast(device, False)
     try:
