@@ -96,6 +96,9 @@ def test_nothing_is_loaded_from_elsewhere(pages):
     ]
 
     assert not loaded
+    assert not [path for path, page in pages.items() if 'data-md-component="source"' in page.html], (
+        "it asks GitHub for stars"
+    )
 
 
 def test_lists_and_tables_are_lists_and_tables(pages):
