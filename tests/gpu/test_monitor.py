@@ -9,12 +9,16 @@ from torch import nn
 from torch.profiler import ProfilerActivity
 
 import flopsight
+from flopsight.loop.monitor import slow_steps
+from flopsight.zoo.gpt import GPT, GPTConfig
+from flopsight.zoo.resnet import resnet50
 
 pytestmark = pytest.mark.skipif(
     not torch.cuda.is_available(), reason="needs a CUDA device; what a CPU shows is in tests/loop/monitor"
 )
 
-LAYERS, WIDE, INNER, HEADS, WORDS, BATCH, TOKENS = 8, 2048, 5632, 16, 32000, 4, 2048
+LAYERS, WIDE, INNER, HEADS, WORDS, BATCH, TOKENS = 16, 2048, 5632, 16, 32000, 4, 2048
+"""A Llama of 953 million parameters."""
 WAITS = ("cudaDeviceSynchronize", "cudaStreamSynchronize", "cudaEventSynchronize")
 
 
@@ -88,6 +92,36 @@ def test_mfu_of_a_loop_is_that_of_a_profile_and_the_flops_are_the_closed_form():
     assert intervals[-1].peak_bytes >= torch.cuda.memory_allocated()
 
 
+def gpt2_medium():
+    model = GPT(GPTConfig(hidden=1024, layers=24, heads=16))
+    return model, torch.randint(50257, (8, 1024), device="cuda"), torch.bfloat16
+
+
+def resnet():
+    return resnet50(), torch.randn(64, 3, 224, 224, device="cuda"), torch.float32
+
+
+@pytest.mark.parametrize("make", [gpt2_medium, resnet])
+def test_mfu_of_other_models_is_that_of_a_profile(make):
+    model, batch, dtype = make()
+    model.to("cuda", dtype)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
+
+    def loss(output):
+        return output.float().square().mean()
+
+    with flopsight.monitor(model, optimizer, every=10) as live:
+        for _ in range(60):
+            optimizer.zero_grad()
+            loss(model(batch)).backward()
+            optimizer.step()
+    profile = flopsight.profile(model, (batch,), train=True, optimizer=optimizer, loss=loss)
+
+    found = median(interval.mfu for interval in live.summary().intervals[2:])
+    print(f"MFU {found:.4f}, of the profile {profile.mfu:.4f}: {found / profile.mfu - 1:+.2%}")
+    assert found == pytest.approx(profile.mfu, rel=0.05), "two measurements of a shared device"
+
+
 def test_losses_are_bit_for_bit_those_without_us():
     plain = [loss.item() for loss in train(*made(), 5)]
     model, optimizer, ids = made()
@@ -114,12 +148,48 @@ def test_a_monitored_loop_waits_for_the_device_no_more_than_a_plain_one():
     assert watched <= plain
 
 
-def test_energy_is_there_if_nvml_is():
-    pytest.importorskip("pynvml", reason="needs nvidia-ml-py")
+def test_joules_of_a_step_are_those_of_the_devices_counter():
+    pynvml = pytest.importorskip("pynvml", reason="needs nvidia-ml-py")
+    pynvml.nvmlInit()
+    name = str(torch.cuda.get_device_properties(0).uuid)
+    handle = pynvml.nvmlDeviceGetHandleByUUID(name if name.startswith("GPU-") else f"GPU-{name}")
     model, optimizer, ids = made()
+    train(model, optimizer, ids, 20)
+    torch.cuda.synchronize()
     with flopsight.monitor(model, optimizer, every=10) as live:
-        train(model, optimizer, ids, 60)
+        train(model, optimizer, ids, 10)  # the call is counted here
+        torch.cuda.synchronize()
+        before = pynvml.nvmlDeviceGetTotalEnergyConsumption(handle)
+        train(model, optimizer, ids, 100)
+        torch.cuda.synchronize()
+        joules = (pynvml.nvmlDeviceGetTotalEnergyConsumption(handle) - before) / 1000
 
     whole = live.summary().whole
-    watts = whole.joules / whole.step_seconds
-    assert 50 < watts < 1500
+    print(f"{whole.joules:.2f} J a step, by the counter {joules / 100:.2f} J; idle {whole.idle_watts} W")
+    assert whole.joules == pytest.approx(joules / 100, rel=0.03)
+    assert whole.joules_per_token == pytest.approx(whole.joules / (BATCH * TOKENS))
+
+
+def test_retries_of_the_allocator_are_among_the_reasons_of_a_slow_step(monkeypatch):
+    monkeypatch.setattr(slow_steps, "FAR", 0.0)
+    monkeypatch.setattr(slow_steps, "LEAST_EXCESS", -1.0)  # every step is slow
+    model = nn.Linear(64, 64).cuda()
+    room, part, retried = 2 << 30, 300 << 20, 25
+    torch.cuda.empty_cache()
+    torch.cuda.set_per_process_memory_fraction(room / torch.cuda.get_device_properties(0).total_memory)
+    try:
+        with flopsight.monitor(model, every=1) as live:
+            for step in range(40):
+                if step == retried:  # the cache is full of parts, none of which is large enough
+                    parts = [torch.empty(part, dtype=torch.uint8, device="cuda") for _ in range(6)]
+                    del parts
+                    torch.empty(room - part, dtype=torch.uint8, device="cuda")
+                model(torch.randn(8, 64, device="cuda")).sum().backward()
+                live.step()
+    finally:
+        torch.cuda.set_per_process_memory_fraction(1.0)
+        torch.cuda.empty_cache()
+
+    blamed = [slow.step for slow in live.summary().slow if "allocator retries +1" in slow.why]
+    assert blamed
+    assert all(abs(step - retried) <= 3 for step in blamed)  # the host is a few steps ahead

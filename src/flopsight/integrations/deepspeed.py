@@ -6,11 +6,13 @@
 
 from __future__ import annotations
 
+import atexit
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from weakref import ref
 
 import torch
 from deepspeed.runtime import engine as _runtime
@@ -20,8 +22,11 @@ from ..analysis.phase_filter import only
 from ..compat.deepspeed_profiler import FlopsProfiler, with_engine
 from ..config import BLOCK, parse_phases
 from ..errors import StateError
+from ..loop.monitor.sinks import as_list
 from ..results.profile import Profile
 from ..results.records import PHASES
+from ..results.run import Run
+from .monitored_training import MonitoredTraining
 
 _DEEPSPEEDS_OWN = _runtime.FlopsProfiler
 
@@ -113,9 +118,54 @@ class EngineProfiler(FlopsProfiler):
                 self._hooks.pop().remove()
 
 
+class EngineMonitor:
+    """Watches every step of an engine whose `flops_profiler` block has `"monitor": true`, until the process ends.
+
+    The engine is told that no profiler is enabled, since it would wait for the device in every step.
+    """
+
+    def __init__(self, engine: Any, block: Mapping[str, Any]) -> None:
+        self._engine = ref(engine)
+        events = [self._write] if engine.monitor.enabled else []
+        self._training = MonitoredTraining(block.get("every", 10), [*as_list(block.get("to")), *events])
+        self._hook = engine.register_forward_pre_hook(self._begin)
+        engine._config.flops_profiler_config.enabled = False
+
+    @property
+    def run(self) -> Run | None:
+        """The run so far; None before the engine was called."""
+        return self._training.run
+
+    def end(self) -> None:
+        """Stop watching, and hand over the rest."""
+        self._hook.remove()
+        atexit.unregister(self.end)
+        self._training.end()
+
+    def _begin(self, engine: Any, _args: Any) -> None:
+        self._hook.remove()
+        atexit.register(self.end)
+        self._training.begin(engine, main=engine.global_rank == 0)
+
+    def _write(self, figures: dict[str, float]) -> None:
+        engine = self._engine()
+        if engine is not None:  # DeepSpeed's own trackers count samples, not steps
+            engine.monitor.write_events([(name, value, engine.global_samples) for name, value in figures.items()])
+
+
+def make_profiler(
+    model: nn.Module, ds_engine: Any = None, recompute_fwd_factor: float = 0.0
+) -> EngineProfiler | EngineMonitor:
+    """What an engine gets for its profiler, by its configuration."""
+    block = ds_engine._config._param_dict.get(BLOCK, {})
+    if block.get("monitor"):
+        return EngineMonitor(ds_engine, block)
+    return EngineProfiler(model, ds_engine, recompute_fwd_factor)
+
+
 def install() -> None:
     """Let every engine made from here on use our profiler; importing this file does so."""
-    _runtime.FlopsProfiler = EngineProfiler
+    _runtime.FlopsProfiler = make_profiler
 
 
 def uninstall() -> None:

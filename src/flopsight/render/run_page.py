@@ -29,7 +29,7 @@ def line(interval: Interval) -> str:
     if interval.peak_bytes is not None:
         parts.append(f"peak {units.size(interval.peak_bytes)}")
     if interval.joules is not None:
-        parts.append(f"{units.si(interval.joules, 'J')} a step")
+        parts.append(f"{_joules(interval.joules)} a step")
     return "flopsight: " + ", ".join(parts)
 
 
@@ -72,12 +72,16 @@ def difference(before: Run, after: Run) -> str:
         ("joules a step", one.joules, other.joules, units.si),
         ("slow steps", len(before.slow), len(after.slow), lambda number: f"{number:,.0f}"),
     ]
-    lines = [f"{before.steps:,} steps, then {after.steps:,}"]
+    lines, same = [f"{before.steps:,} steps, then {after.steps:,}"], []
     for name, was, now, drawn in read:
-        if was is not None and now is not None:
+        if was is None or now is None:
+            continue
+        if drawn(was) == drawn(now):
+            same.append(name)
+        else:
             change = f"{(now - was) / was:+.1%}" if was else ""
             lines.append(f"  {name:<20}{drawn(was):>12} -> {drawn(now):>12}  {change}".rstrip())
-    return "\n".join(lines)
+    return "\n".join([*lines, *([f"  the same: {', '.join(same)}"] if same else [])])
 
 
 def where(run: Run) -> str:
@@ -100,8 +104,9 @@ def facts(run: Run) -> list[tuple[str, str]]:
         ("tokens", _si(whole.tokens_per_second, "/s")),
         ("samples", _si(whole.samples_per_second, "/s")),
         ("peak memory", None if whole.peak_bytes is None else units.size(whole.peak_bytes)),
-        ("energy a step", _si(whole.joules, "J")),
-        ("energy a token", _per_token(whole)),
+        ("energy a step", _energy(whole)),
+        ("energy a token", _joules(whole.joules_per_token)),
+        ("energy a sample", _joules(whole.joules_per_sample)),
         ("updates skipped", f"{whole.skipped:,}" if whole.skipped else None),
         ("validation, apart", _validation(whole)),
         ("steps interpolated", f"{whole.estimated:,}" if whole.estimated else None),
@@ -138,10 +143,17 @@ def _wait(whole: Interval) -> str | None:
     return f"{units.seconds(whole.data_wait_seconds)} a step ({units.percent(whole.waited / whole.seconds)})"
 
 
-def _per_token(whole: Interval) -> str | None:
-    if whole.joules is None or not whole.tokens or not whole.timed:
+def _energy(whole: Interval) -> str | None:
+    if whole.joules is None:
         return None
-    return units.si(whole.joules / (whole.tokens / whole.timed), "J")
+    idle = _joules(whole.idle_joules)
+    return _joules(whole.joules) if idle is None else f"{_joules(whole.joules)}, of which {idle} idle power"
+
+
+def _joules(value: float | None) -> str | None:
+    if value is None:
+        return None
+    return units.si(value, "J") if value >= 1 else units.si(1000 * value, "mJ")
 
 
 def _validation(whole: Interval) -> str | None:

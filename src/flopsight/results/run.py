@@ -12,10 +12,9 @@ from .profile import Profile
 from .world import World
 
 PREFIX = "flopsight/"
-MODEL_FLOPS = PREFIX + "model_flops"
 FIGURES = (
     "mfu", "hfu", "model_flops", "tokens_per_second", "step_seconds", "peak_bytes", "joules", "samples_per_second",
-    "data_wait_seconds", "allocated_bytes",
+    "data_wait_seconds", "allocated_bytes", "joules_per_token", "joules_per_sample", "idle_joules",
 )  # fmt: skip
 """What an interval is handed over as, in this order, each with the prefix; one that is not known is left out."""
 
@@ -54,6 +53,8 @@ class Interval:
     """Joules of the steps in `metered`."""
     metered: int = 0
     """Steps that `energy` is of: the counter moves slowly, so they may begin before this interval."""
+    idle_watts: float | None = None
+    """Power of the device before the first step, if it had nothing to do then."""
     skipped: int = 0
     """Steps whose update a gradient scaler left out."""
     estimated: int = 0
@@ -115,6 +116,21 @@ class Interval:
         """Energy of a step, the mean; None while the counter has not moved far enough."""
         return self.energy / self.metered if self.energy is not None and self.metered else None
 
+    @property
+    def joules_per_token(self) -> float | None:
+        """Energy of a token, padding left out, by the mean step."""
+        return self.joules * self.timed / self.tokens if self.joules is not None and self.tokens else None
+
+    @property
+    def joules_per_sample(self) -> float | None:
+        """Energy of a sample, by the mean step."""
+        return self.joules * self.timed / self.samples if self.joules is not None and self.samples else None
+
+    @property
+    def idle_joules(self) -> float | None:
+        """What the device would have used in the time of a step with nothing to do: a part of `joules`."""
+        return None if self.idle_watts is None or self.step_seconds is None else self.idle_watts * self.step_seconds
+
     def figures(self) -> dict[str, float]:
         """The figures by name, like `flopsight/mfu`; those that are not known are left out."""
         found = {PREFIX + name: getattr(self, name) for name in FIGURES}
@@ -139,6 +155,7 @@ class Interval:
             allocated_bytes=other.allocated_bytes,
             energy=_either(self.energy, other.energy),
             metered=self.metered + other.metered,
+            idle_watts=self.idle_watts if other.idle_watts is None else other.idle_watts,
             skipped=self.skipped + other.skipped,
             estimated=self.estimated + other.estimated,
             validations=self.validations + other.validations,

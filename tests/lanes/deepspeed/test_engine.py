@@ -182,9 +182,9 @@ def test_uninstalling_gives_new_engines_deepspeeds_profiler_back():
 
     import flopsight.integrations.deepspeed as integration
 
-    assert engine.FlopsProfiler is integration.EngineProfiler
+    assert engine.FlopsProfiler is integration.make_profiler
     integration.uninstall()
     assert engine.FlopsProfiler is FlopsProfiler
     integration.install()
-    assert engine.FlopsProfiler is integration.EngineProfiler
+    assert engine.FlopsProfiler is integration.make_profiler
     integration.uninstall()

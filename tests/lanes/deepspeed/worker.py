@@ -30,7 +30,9 @@ def config(case):
         "optimizer": {"type": "Adam", "params": {"lr": 1e-3, "torch_adam": True}},
         "zero_optimization": {"stage": case["stage"], "stage3_param_persistence_threshold": case.get("threshold", 0)},
     }
-    if case["profiler"] != "none":
+    if case["profiler"] == "monitor":
+        settings["flops_profiler"] = {"enabled": True, "monitor": True, "every": 2}
+    elif case["profiler"] != "none":
         enabled = case["profiler"] != "off"
         settings["flops_profiler"] = {"enabled": enabled, "profile_step": 1, "top_modules": 2}
     if "phases" in case:
@@ -66,7 +68,7 @@ def hooks(engine):
 
 
 def run(case):
-    integration.install() if case["profiler"] in ("ours", "off") else integration.uninstall()
+    integration.install() if case["profiler"] in ("ours", "off", "monitor") else integration.uninstall()
     model = Net()
     if case.get("user_hook"):
         model.down.register_forward_hook(lambda *_: None)
@@ -76,6 +78,8 @@ def run(case):
     with redirect_stdout(printed):
         losses = train(engine, case)
     profiler = getattr(engine, "flops_profiler", None)
+    if case["profiler"] == "monitor":
+        profiler.end()
     facts = {
         "text": printed.getvalue(),
         "losses": losses,
@@ -84,6 +88,8 @@ def run(case):
         "patched": torch.nn.Module.__call__ is not call,
         "kept_parameters": sum(p.ds_tensor.numel() if case["stage"] == 3 else p.numel() for p in model.parameters()),
     }
+    if case["profiler"] == "monitor":
+        facts["intervals"] = [(one.steps, one.model_flops) for one in profiler.run.intervals]
     if case["profiler"] == "ours" and engine.global_rank == 0:
         profiler.profile.save(Path(sys.argv[1]) / f"{case['name']}.json")
     return facts

@@ -1,12 +1,21 @@
 """Real trackers: what is written to disk is read back, without a network."""
 
 import json
+import os
 import struct
+import subprocess
+import sys
+import threading
+from contextlib import suppress
 from pathlib import Path
+from urllib.request import urlopen
 
+import mlflow
 import pytest
 import torch
 import wandb
+from prometheus_client.parser import text_string_to_metric_families
+from script.running import free_port
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from torch import nn
 from torch.utils.tensorboard import SummaryWriter
@@ -123,7 +132,6 @@ def test_a_monitored_run_is_in_an_offline_wandb_run(tmp_path):
 
 
 def test_a_monitored_run_is_in_mlflow(tmp_path):
-    mlflow = pytest.importorskip("mlflow")
     mlflow.set_tracking_uri(f"sqlite:///{tmp_path}/mlflow.db")
     with mlflow.start_run() as run:
         flops = monitored(mlflow)
@@ -132,22 +140,58 @@ def test_a_monitored_run_is_in_mlflow(tmp_path):
     assert [(metric.step, metric.value) for metric in found] == [(1, flops), (3, flops)]
 
 
-def test_a_monitored_run_is_in_trackio(tmp_path, monkeypatch):
-    monkeypatch.setenv("TRACKIO_DIR", str(tmp_path))
-    trackio = pytest.importorskip("trackio")
-    rows = []
-    run = trackio.init(project="p", embed=False)
-    monkeypatch.setattr(type(run), "log", lambda _run, metrics, step=None: rows.append((step, metrics)))
-    flops = monitored(trackio)
-    trackio.finish()
+TRACKED = """
+import json, sys, trackio
+from trackio.sqlite_storage import SQLiteStorage
+from lanes.trackers.test_trackers import monitored
 
-    assert [(step, row["flopsight/model_flops"]) for step, row in rows] == [(1, flops), (3, flops)]
+run = trackio.init(project="p", embed=False)
+flops = monitored(trackio)
+trackio.finish()
+rows = [(row["step"], row["flopsight/model_flops"]) for row in SQLiteStorage.get_logs("p", run.name)]
+print("found", json.dumps([rows, flops]))
+"""
+
+
+def test_a_monitored_run_is_in_trackios_database(tmp_path):
+    """In a process of its own: trackio reads where its database is when it is imported."""
+    done = subprocess.run(
+        [sys.executable, "-c", TRACKED],
+        env=os.environ | {"TRACKIO_DIR": str(tmp_path), "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr
+    rows, flops = json.loads(done.stdout.rpartition("found ")[2])
+    assert rows == [[1, flops], [3, flops]]
+    assert list(tmp_path.glob("*.db"))
 
 
 def test_prometheus_reads_the_text_of_a_monitored_run(tmp_path):
-    parser = pytest.importorskip("prometheus_client.parser")
     flops = monitored(tmp_path / "flopsight.prom")
 
-    families = parser.text_string_to_metric_families((tmp_path / "flopsight.prom").read_text())
+    families = text_string_to_metric_families((tmp_path / "flopsight.prom").read_text())
     found = {family.name: family.samples[0].value for family in families}
     assert found["flopsight_model_flops"] == flops
+
+
+def test_prometheus_reads_the_endpoint_of_a_monitored_run():
+    address, pages, asked = f"http://127.0.0.1:{free_port()}/metrics", [], threading.Event()
+
+    def ask(_record):
+        while not pages:  # the endpoint has a thread of its own, which may not be there yet
+            with suppress(OSError):
+                pages.append(urlopen(address, timeout=10).read().decode())
+        asked.set()
+
+    model = nn.Linear(INPUTS, OUTPUTS, bias=False)
+    with flopsight.monitor(model, every=1, to=[address, ask]) as live:
+        model(torch.randn(BATCH, INPUTS)).sum().backward()
+        live.step()
+        assert asked.wait(60)
+
+    found = {family.name: family.samples[0].value for family in text_string_to_metric_families(pages[0])}
+    assert found["flopsight_model_flops"] == 2 * 2 * BATCH * INPUTS * OUTPUTS
+    assert found["flopsight_steps"] == 1

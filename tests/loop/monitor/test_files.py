@@ -1,13 +1,19 @@
 """What a run leaves on disk: lines that grow while it trains, a page, a Prometheus text."""
 
 import json
+import threading
+from contextlib import suppress
+from urllib.error import URLError
+from urllib.request import urlopen
 
 import pytest
 from loop.monitor.training import mlp, mlp_flops, model_flops, one_step, rows, sgd
+from script.running import free_port
 
 import flopsight
-from flopsight.errors import OutputError, ProfileFileError
+from flopsight.errors import InputError, OutputError, ProfileFileError
 from flopsight.files.run_file import LineFile
+from flopsight.loop.monitor import series
 from flopsight.render.run_page import difference
 from flopsight.results.run import Interval, Run, SlowStep, thinned
 
@@ -101,6 +107,37 @@ def test_prometheus_text_has_a_gauge_for_each_figure(tmp_path):
     assert f"# TYPE flopsight_model_flops gauge\nflopsight_model_flops {float(mlp_flops(1))}\n" in path.read_text()
 
 
+def test_an_endpoint_serves_the_latest_figures_until_the_loop_is_over():
+    port = free_port()
+    address, read = f"http://127.0.0.1:{port}/metrics", threading.Event()
+    model, pages = mlp(), []
+    optimizer = sgd(model)
+
+    def after(_record):
+        """Each sink has a thread of its own: ask until the endpoint is there."""
+        while not pages:
+            with suppress(OSError):
+                pages.append(urlopen(address, timeout=10).read().decode())
+        read.set()
+
+    with flopsight.monitor(model, optimizer, every=1, to=[address, after]) as live:
+        one_step(model, optimizer, rows(3))
+        live.step()
+        assert read.wait(60)
+
+    assert f"flopsight_model_flops {float(mlp_flops(3))}\n" in pages[0]
+    with pytest.raises(URLError):
+        urlopen(address, timeout=10)
+
+
+@pytest.mark.parametrize(
+    "address", ["http://0.0.0.0:9400", "http://example.org:9400", "https://127.0.0.1:1", "http://localhost"]
+)
+def test_an_endpoint_is_on_the_loopback_address_and_has_a_port(address):
+    with pytest.raises(InputError, match="loopback address and has a port"):
+        flopsight.monitor(mlp(), to=address)
+
+
 def test_joined_neighbours_keep_every_sum():
     parts = [Interval(at, timed=1, seconds=2.0, total_model_flops=3.0, tokens=4, at_peak=1.0) for at in range(7)]
 
@@ -111,6 +148,19 @@ def test_joined_neighbours_keep_every_sum():
     assert sum(one.total_model_flops for one in kept) == 21
     assert Run(intervals=kept).whole.tokens_per_second == 2.0
     assert Run(intervals=kept).whole.mfu == 0.5
+
+
+def test_a_long_run_is_thinned_in_memory_and_whole_on_disk(tmp_path, monkeypatch):
+    monkeypatch.setattr(series, "MOST_KEPT", 8)
+    path = tmp_path / "run.jsonl"
+
+    live = trained(path, steps=40, every=1)
+
+    kept = live.summary()
+    assert len(kept.intervals) <= 8
+    assert kept.steps == 40
+    assert kept.whole.total_model_flops == sum(mlp_flops(count) for count in range(1, 41))
+    assert len(path.read_text().splitlines()) == 40
 
 
 def test_the_page_draws_the_curves_and_marks_slow_steps(tmp_path):
@@ -139,3 +189,4 @@ def test_the_difference_of_two_runs_says_what_changed():
 
     assert "MFU                        40.0% ->        50.0%  +25.0%" in text
     assert "tokens/s                     200 ->          250  +25.0%" in text
+    assert "the same: model FLOPs a step, waiting for data, slow steps" in text

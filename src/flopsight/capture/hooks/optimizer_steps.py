@@ -70,7 +70,7 @@ def steps_unheard() -> Iterator[None]:
 
 
 def _listeners() -> list[_Listener]:
-    return [listener for listener in _hooks.users if listener not in _unheard]
+    return [listener for listener in _hooks.users if listener not in _unheard] if _unheard else _hooks.users[:]
 
 
 def with_inner(optimizer: torch.optim.Optimizer) -> list[torch.optim.Optimizer]:

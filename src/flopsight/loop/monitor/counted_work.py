@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
+from math import nan
 
 import torch
 from torch import nn
@@ -25,43 +26,44 @@ MOST_SHAPES = 64
 """Kinds of calls that are counted. The work of further ones is interpolated in their tokens."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Work:
-    """Matrix work: FLOPs of the model, and seconds of it at the device's peak, without and with what is repeated."""
+    """Matrix work: FLOPs of the model, and seconds of it at the device's peak, without and with what is repeated.
+
+    A figure that is not known is nan, and so is every sum with it: each step adds here, and asks nothing.
+    """
 
     flops: float = 0.0
-    at_peak: float | None = 0.0
-    all_at_peak: float | None = 0.0
+    at_peak: float = 0.0
+    all_at_peak: float = 0.0
     estimated: bool = False
 
     def __add__(self, other: Work) -> Work:
         """Both."""
         return Work(
             self.flops + other.flops,
-            None if self.at_peak is None or other.at_peak is None else self.at_peak + other.at_peak,
-            None if self.all_at_peak is None or other.all_at_peak is None else self.all_at_peak + other.all_at_peak,
+            self.at_peak + other.at_peak,
+            self.all_at_peak + other.all_at_peak,
             self.estimated or other.estimated,
         )
 
     def scaled(self, share: float) -> Work:
         """So many times this work, as an estimate."""
-        return Work(
-            self.flops * share,
-            None if self.at_peak is None else self.at_peak * share,
-            None if self.all_at_peak is None else self.all_at_peak * share,
-            estimated=True,
-        )
+        return Work(self.flops * share, self.at_peak * share, self.all_at_peak * share, estimated=True)
 
 
-NOTHING = Work()
+UNKNOWN = Work(nan, nan, nan)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class CallCount:
     """The work of a call, and of a backward through it."""
 
-    forward: Work
-    backward: Work
+    forward: Work = UNKNOWN
+    backward: Work = UNKNOWN
+
+
+UNCOUNTED = CallCount()
 
 
 @dataclass
@@ -101,21 +103,21 @@ class CountedWork:
         once, all_of_it = model_work(here), hardware_work(here)
         return Work(sum(once.values()), self._at_peak(once), self._at_peak(all_of_it))
 
-    def _at_peak(self, work: Mapping[str, float]) -> float | None:
+    def _at_peak(self, work: Mapping[str, float]) -> float:
         if any(not self.peaks.get(dtype) for dtype in work):
-            return None
+            return nan
         return sum(flops / self.peaks[dtype] for dtype, flops in work.items())
 
-    def estimate(self, family: Hashable, size: int) -> CallCount | None:
-        """The work at a size between or beyond those that were counted; None if none of the family was."""
+    def estimate(self, family: Hashable, size: int) -> CallCount:
+        """The work at a size between or beyond those that were counted; not known if none of the family was."""
         points = sorted(self.sizes.get(family, ()), key=lambda point: point[0])
         if not points or not size:
-            return None
+            return UNCOUNTED
         below = [point for point in points if point[0] <= size]
         above = [point for point in points if point[0] > size]
         if not below or not above:
             near, count = below[-1] if below else above[0]
-            return _mixed(count, count, size / near, 0.0) if near else None
+            return _mixed(count, count, size / near, 0.0) if near else UNCOUNTED
         (low, less), (high, more) = below[-1], above[0]
         share = (size - low) / (high - low)
         return _mixed(less, more, 1 - share, share)

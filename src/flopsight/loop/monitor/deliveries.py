@@ -25,9 +25,10 @@ LONGEST = 30.0
 
 
 class Figures(dict[str, float]):
-    """The figures of an interval by name, and the line that a file gets of it."""
+    """The figures of an interval by name."""
 
     line = ""
+    """The line that a file gets of it, if there is a sink that takes lines."""
 
 
 Deliver = Callable[[Interval, Figures], None]
@@ -35,6 +36,9 @@ Deliver = Callable[[Interval, Figures], None]
 
 class Delivery:
     """One sink, its thread and its queue; its first error is said once, and it goes on."""
+
+    takes_lines = False
+    """True for a file of JSON lines."""
 
     def __init__(self, name: str, deliver: Deliver, close: Callable[[], None] | None = None) -> None:
         self.name = name

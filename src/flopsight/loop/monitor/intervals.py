@@ -3,32 +3,28 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Hashable
-from time import sleep
+from collections.abc import Callable, Hashable, Iterable
+from math import isnan, nan
+from time import sleep, time
 
 from ...results.run import Interval
 from .counted_work import Work
-from .interval_sum import IntervalSum
 from .step import Step
 from .step_clock import Moment, StepClock
 
 PATIENCE = 2.0
 """Seconds that the end of a run waits for a device to come to its last step."""
+MOST_WAITING = 16
+"""Steps that wait to be read, if an interval has more: they are read in one go, which takes less time for each."""
+MOST_UNKNOWN = 1000
+OnStep = Callable[[int, Step, float, float], None]
 
 
 class Intervals:
     """Collects steps in the order of the loop; a step waits here until the device has come to its end."""
 
-    def __init__(
-        self,
-        clock: StepClock,
-        every: int,
-        on_step: Callable[[int, Step, float], None],
-        found_later: Callable[[Hashable], Work | None],
-    ) -> None:
-        """`on_step` is called with the number, the step and its seconds, when these are known."""
-        self.steps = 0
-        """Steps that were handed over to us."""
+    def __init__(self, clock: StepClock, every: int, on_step: OnStep, found_later: Callable[[Hashable], Work]) -> None:
+        """`on_step` gets number, step, seconds and seconds of data wait, when these are known and not slowed by us."""
         self._clock = clock
         self._every = every
         self._on_step = on_step
@@ -36,10 +32,12 @@ class Intervals:
         self._found_later = found_later
         self._sum = IntervalSum(0, found_later)
 
-    def add(self, step: Step) -> list[Interval]:
+    def add(self, step: Step) -> Iterable[Interval]:
         """Take a step; gives the intervals that are complete by now."""
-        self.steps += 1
-        self._waiting.append(step)
+        waiting = self._waiting
+        waiting.append(step)
+        if len(waiting) < MOST_WAITING and self._sum.steps + len(waiting) < self._every:
+            return ()
         return self._read()
 
     def finish(self) -> list[Interval]:
@@ -50,10 +48,11 @@ class Intervals:
             waited += 0.01
         done = self._read()
         for step in self._waiting:
-            self._sum.add(step, None, 0.0, on_host=False)
+            self._sum.add(step)
         self._waiting.clear()
-        rest, self._sum = self._sum, IntervalSum(self._sum.first + self._sum.steps, self._found_later)
-        return [*done, rest.interval()] if rest.steps else done
+        if self._sum.steps:
+            done.append(self._take())
+        return done
 
     def _reached(self, step: Step) -> bool:
         try:
@@ -62,17 +61,113 @@ class Intervals:
             return False
 
     def _read(self) -> list[Interval]:
-        done = []
+        done, clock = [], self._clock
         while self._waiting and self._reached(self._waiting[0]):
             step = self._waiting.popleft()
-            validated, counted = self._spans(step.validation_spans), self._spans(step.counting_spans)
-            seconds = max(0.0, self._clock.seconds(step.began, step.ended) - validated - counted)
-            self._on_step(self._sum.first + self._sum.steps, step, seconds)
-            self._sum.add(step, None if step.slowed else seconds, validated, on_host=not self._clock.queues)
+            seconds, validated = clock.seconds(step.began, step.ended), 0.0
+            if step.validation_spans or step.counting_spans:
+                validated = self._spans(step.validation_spans)
+                seconds = max(0.0, seconds - validated - self._spans(step.counting_spans))
+            wait = 0.0
+            if step.first_call is not None:
+                wait = max(0.0, step.first_call - step.host_began - (0.0 if clock.queues else validated))
+            if step.slowed:
+                self._sum.add(step, None, wait, validated)
+            else:
+                self._on_step(self._sum.first + self._sum.steps, step, seconds, wait)
+                self._sum.add(step, seconds, wait, validated)
+            clock.reuse(step.began)
             if self._sum.steps == self._every:
-                done.append(self._sum.interval())
-                self._sum = IntervalSum(self._sum.first + self._sum.steps, self._found_later)
+                done.append(self._take())
         return done
 
-    def _spans(self, spans: list[tuple[Moment, Moment]]) -> float:
-        return sum(self._clock.seconds(begin, end) for begin, end in spans) if spans else 0.0
+    def _take(self) -> Interval:
+        whole = self._sum
+        self._sum = IntervalSum(whole.first + whole.steps, self._found_later)
+        return whole.interval()
+
+    def _spans(self, spans: Iterable[tuple[Moment, Moment]]) -> float:
+        return sum(self._clock.seconds(begin, end) for begin, end in spans)
+
+
+class IntervalSum:
+    """Sums over the steps of the interval under way; a figure that is not known of a step is nan, and so is its sum."""
+
+    def __init__(self, first: int, found_later: Callable[[Hashable], Work]) -> None:
+        self.first = first
+        self.steps = 0
+        self._found_later = found_later
+        self._unknown: list[tuple[Hashable, bool]] = []
+        """Steps whose work was not known when they ended, and whether they are timed."""
+        self._timed = 0
+        self._seconds = self._waited = self._called = 0.0
+        self._flops = self._at_peak = self._all_at_peak = 0.0
+        self._tokens = self._samples = 0.0
+        self._skipped = self._estimated = self._validations = 0
+        self._validated = 0.0
+
+    def add(self, step: Step, seconds: float | None = None, wait: float = 0.0, validated: float = 0.0) -> None:
+        """Add a step; its seconds are None if they are not known, or slowed by counting."""
+        self.steps += 1
+        known = not isnan(step.flops)
+        if seconds is not None:
+            self._timed += 1
+            self._seconds += seconds
+            self._called += step.forward
+            self._waited += wait
+            if known:
+                self._at_peak += step.at_peak
+                self._all_at_peak += step.all_at_peak
+            if step.masks:
+                step.tokens += sum(int(mask) for mask in step.masks)
+            self._tokens += step.tokens or nan
+            self._samples += step.samples or nan
+        if step.calls and known:
+            self._flops += step.flops
+        elif step.calls and len(self._unknown) < MOST_UNKNOWN:
+            self._unknown.append((step.key, seconds is not None))
+        else:
+            self._flops = self._at_peak = self._all_at_peak = nan
+        if step.skipped:
+            self._skipped += 1
+        if step.estimated:
+            self._estimated += 1
+        if step.validations:
+            self._validations += step.validations
+            self._validated += validated
+
+    def interval(self) -> Interval:
+        """The interval as a value; the work of a step may have become known since the step ended."""
+        for key, timed in self._unknown:
+            work = self._found_later(key)
+            self._flops += work.flops
+            if timed:
+                self._at_peak += work.at_peak
+                self._all_at_peak += work.all_at_peak
+        timed = self._timed > 0
+        return Interval(
+            first=self.first,
+            steps=self.steps,
+            timed=self._timed,
+            seconds=self._seconds,
+            total_model_flops=_known(self._flops),
+            at_peak=_known(self._at_peak) if timed else None,
+            all_at_peak=_known(self._all_at_peak) if timed else None,
+            tokens=_whole(self._tokens) if timed else None,
+            samples=_whole(self._samples) if timed else None,
+            waited=self._waited,
+            called=self._called,
+            skipped=self._skipped,
+            estimated=self._estimated,
+            validations=self._validations,
+            validation_seconds=self._validated,
+            ended=time(),
+        )
+
+
+def _known(value: float) -> float | None:
+    return None if isnan(value) else value
+
+
+def _whole(value: float) -> int | None:
+    return None if isnan(value) else int(value)

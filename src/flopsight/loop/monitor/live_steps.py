@@ -15,8 +15,8 @@ from ...capture.time.clock import pausing
 from ...engine.counting import make_counter
 from ...engine.run_profile import Options, build_profile
 from ...results.profile import Profile
-from .counted_work import CallCount, CountedWork
-from .step import Step
+from .counted_work import UNCOUNTED, CallCount, CountedWork
+from .step import Step, size_of
 
 MOST_STEPS = 16
 """Steps that are counted while they run, which slows them; the work of further kinds is interpolated in their tokens."""
@@ -75,27 +75,27 @@ class LiveSteps:
 
     def begin(self, step: Step, module: nn.Module, call: Call) -> Call:
         """At a call of the model: count from here on, if the step may be a new one."""
-        if self._counter.running or len(step.keys) > 1 or self._done >= MOST_STEPS:
+        if self._counter.running or step.calls > 1 or self._done >= MOST_STEPS:
             return call
-        if not self._again and step.keys[0] in self._beginnings:
+        if not self._again and step.kinds[-1].key in self._beginnings:
             return call
         self._done += 1
         return self._counter.start(step, module, call)
 
-    def end(self, step: Step) -> CallCount | None:
+    def end(self, step: Step) -> CallCount:
         """The work of a step that is over, counted now or before; an estimate if it is none of those."""
         key = step.key
-        size = (step.tokens or step.samples or 0) if step.calls else 0
+        size = size_of(step.tokens, step.samples)
         if self._counter.running:
             profile = self._counter.finish()
             self._beginnings.update(step.keys[:1])
             self._again = False
             return self._counted.remember(key, "step", size, profile)
         work = self._counted.known.get(key)
-        if work is None and step.keys:
+        if work is None and step.calls:
             self._again = True
             return self._counted.estimate("step", size)
-        return work
+        return work or UNCOUNTED
 
     def close(self) -> None:
         """Stop counting at once."""
@@ -113,12 +113,12 @@ class SlowProfile:
 
     def want(self, step: Step) -> None:
         """A step was slow."""
-        if self._left and step.keys and self._wanted is None:
+        if self._left and step.calls and self._wanted is None:
             self._wanted = step.keys[0]
 
     def begin(self, step: Step, module: nn.Module, call: Call) -> Call:
         """At the first call of a step: count it if one like it was slow."""
-        if self._wanted is None or len(step.keys) != 1 or step.slowed or step.keys[0] != self._wanted:
+        if self._wanted is None or step.calls != 1 or step.slowed or step.kinds[-1].key != self._wanted:
             return call
         self._wanted, self._left = None, self._left - 1
         return self._counter.start(step, module, call)

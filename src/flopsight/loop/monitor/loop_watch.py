@@ -16,6 +16,7 @@ from ...capture.hooks import internals
 from ...capture.hooks.patches import Call, calls_of, compiling, module_calls, unpatched, wrapped
 from ...capture.model.model_run import ModelRun
 from ...capture.model.wrappers import compiled_from
+from ...distributed.topology import is_engine
 from ..updates import Updates
 
 Admits = Callable[[nn.Module], bool]
@@ -38,6 +39,14 @@ class Listener(Protocol):
 
     def updated(self, optimizer: torch.optim.Optimizer, unlike: str) -> None:
         """An optimizer has stepped, or a gradient scaler has left its step out."""
+
+    def engine_stepped(self, skipped: bool) -> None:
+        """A DeepSpeed engine has stepped, with any number of steps of its optimizer, or with none if it skipped them."""
+
+
+def steps_by_itself(model: nn.Module) -> bool:
+    """Whether a model is a DeepSpeed engine whose `step()` ends a step; one of a pipeline trains a whole batch at once."""
+    return is_engine(model) and not hasattr(model, "train_batch")
 
 
 class LoopWatch:
@@ -67,9 +76,14 @@ class LoopWatch:
         """Attach to torch."""
         self._thread = threading.get_ident()
         self._updates.watch()
-        self._stack.enter_context(wrapped(torch.autograd, "backward", partial(self._around_backward, whole=True)))
-        self._stack.enter_context(wrapped(torch.autograd, "grad", partial(self._around_backward, whole=False)))
+        around = partial(self._around_backward, whole=True)
+        self._stack.enter_context(wrapped(torch.autograd, "backward", around, bare=True))
+        around = partial(self._around_backward, whole=False)
+        self._stack.enter_context(wrapped(torch.autograd, "grad", around, bare=True))
         self._stack.enter_context(wrapped(torch, "compile", self._around_compile))
+        for kind in {type(engine) for engine in self._models or () if steps_by_itself(engine)}:
+            owner = next(one for one in kind.__mro__ if "step" in vars(one))
+            self._stack.enter_context(wrapped(owner, "step", self._around_engine_step))
         self._search()
 
     def stop(self) -> None:
@@ -77,11 +91,6 @@ class LoopWatch:
         self._calls.close()
         self._stack.close()
         self._updates.end()
-
-    @property
-    def found(self) -> bool:
-        """True when a model has been called."""
-        return bool(self._roots)
 
     def step_is_over(self) -> None:
         """After the first step that called a model, wrap only the classes that were called."""
@@ -145,7 +154,7 @@ class LoopWatch:
 
     def _around_backward(self, plain: Call, *, whole: bool) -> Call:
         def backward(*args: Any, **kwargs: Any) -> Any:
-            if self._in_backward or self._inside or threading.get_ident() != self._thread:
+            if compiling() or self._in_backward or self._inside or threading.get_ident() != self._thread:
                 return plain(*args, **kwargs)
             self._in_backward = True
             tensors = args[0] if args else kwargs.get("tensors", kwargs.get("outputs"))
@@ -158,6 +167,16 @@ class LoopWatch:
                 self.listener.backward_ends()
 
         return backward
+
+    def _around_engine_step(self, plain: Call) -> Call:
+        def step(engine: Any, *args: Any, **kwargs: Any) -> Any:
+            before, skipped = engine.global_steps, engine.skipped_steps
+            result = plain(engine, *args, **kwargs)
+            if engine.global_steps != before and any(engine is model for model in self._models or ()):
+                self.listener.engine_stepped(engine.skipped_steps != skipped)
+            return result
+
+        return step
 
     def _around_compile(self, compile_: Call) -> Call:
         """torch.compile keeps the `__call__` that it finds, so ours are taken off meanwhile."""

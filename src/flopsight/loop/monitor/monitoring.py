@@ -23,7 +23,7 @@ from .deliveries import say
 from .endings import Ending
 from .intervals import Intervals
 from .live_steps import SlowProfile
-from .loop_watch import Admits, Listener, LoopWatch
+from .loop_watch import Admits, Listener, LoopWatch, steps_by_itself
 from .series import Series
 from .sinks import make_deliveries
 from .step import Step
@@ -109,9 +109,10 @@ class Monitor:
         work = CallWork(models if self._given else (), clock, device)
         work.slow = None if self._on_slow is None else SlowProfile(self._on_slow)
         intervals = Intervals(clock, self._every, self._series.timed, work.found_later)
-        self._series.begin(intervals, work, device, models)
         self._intervals = intervals
         self._book = StepBook(work, clock, self._optimizer, self._stepped, self._step_ended, self._fail)
+        self._book.by_hand = any(map(steps_by_itself, models))
+        self._series.begin(intervals, self._book, device, models)
         if self._watch is not None:
             self._watch.listener = self._book
         return self._book

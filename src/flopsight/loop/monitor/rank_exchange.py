@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from itertools import count
 from statistics import median
 from time import time
@@ -18,13 +19,15 @@ from torch import distributed
 from torch.distributed.distributed_c10d import PrefixStore
 
 from ...distributed.gather import job_store
-from ...results.run import PREFIX, Interval
+from ...results.run import PREFIX, Interval, SlowStep
 from ...results.world import World
 
 PERIOD = 2.0
 """Seconds between two exchanges."""
 STALE = 60.0
 """Seconds after which the figures that a rank left are too old to use."""
+MOST_SLOW = 50
+"""Slow steps that a rank says something about: the latest."""
 JOB = PREFIX + "job/"
 _rounds = count()
 
@@ -36,6 +39,10 @@ class RankExchange:
         self._world = world
         self._mine: dict[str, Any] | None = None
         self._job: dict[str, float] = {}
+        self._slow: dict[int, str] = {}
+        """Why the latest slow steps of this rank were slow."""
+        self._others: dict[int, dict[int, str]] = {}
+        """On rank 0, the same of the other ranks: by step, then by rank."""
         self._stop = threading.Event()
         plain = job_store()
         store = plain.clone() if hasattr(plain, "clone") else plain
@@ -53,12 +60,24 @@ class RankExchange:
             return None
         return None
 
-    def put(self, interval: Interval) -> dict[str, float]:
-        """Leave this rank's figures; gives those of the job, as far as they are known."""
-        own = {"mfu": interval.mfu, "hfu": interval.hfu, "tokens": interval.tokens_per_second}
-        own |= {"seconds": interval.step_seconds, "own": interval.own_seconds, "at": time()}
-        self._mine = own
+    def put(self, interval: Interval, slow: Iterable[SlowStep] = ()) -> dict[str, float]:
+        """Leave this rank's figures and slow steps; gives the figures of the job, as far as they are known."""
+        self._slow = dict([*self._slow.items(), *((one.step, one.why) for one in slow)][-MOST_SLOW:])
+        self._mine = {
+            "at": time(),
+            "mfu": interval.mfu,
+            "hfu": interval.hfu,
+            "flops": interval.model_flops,
+            "tokens": interval.tokens_per_second,
+            "own": interval.own_seconds,
+            "slow": self._slow,
+        }
         return self._job
+
+    def explained(self, slow: SlowStep) -> SlowStep:
+        """A slow step of this rank with what the other ranks say of the same step: all wait for the slowest."""
+        others = [f"rank {rank}: {why}" for rank, why in sorted(self._others.get(slow.step, {}).items())]
+        return replace(slow, why="; ".join([slow.why, *others]))
 
     def finish(self) -> dict[str, float]:
         """Exchange once more, and stop; gives the figures of the job."""
@@ -83,6 +102,11 @@ class RankExchange:
             there = [str(other) for other in range(size) if self._store.check([str(other)])]
             found = {int(key): json.loads(self._store.get(key)) for key in there}
             self._job = job_figures(found, self._world)
+            for other, one in found.items():
+                for step, why in one["slow"].items() if other else ():
+                    self._others.setdefault(int(step), {})[other] = why
+            for step in sorted(self._others)[:-MOST_SLOW]:
+                del self._others[step]
 
 
 def job_figures(found: Mapping[int, Mapping[str, Any]], world: World) -> dict[str, float]:
@@ -94,6 +118,9 @@ def job_figures(found: Mapping[int, Mapping[str, Any]], world: World) -> dict[st
         values = [one[name] for one in ranks.values()]
         if values and None not in values:
             result[f"{JOB}{name}"] = sum(values) / len(values)
+    flops = [one["flops"] for one in ranks.values()]
+    if flops and None not in flops:
+        result[f"{JOB}model_flops"] = sum(flops)
     tokens = [one["tokens"] for one in ranks.values()]
     if tokens and None not in tokens:
         result[f"{JOB}tokens_per_second"] = sum(tokens) / max(1, world.model_parallel)

@@ -9,11 +9,12 @@ import torch
 from torch import nn
 
 from ...capture.model.model_run import ModelRun
+from ...capture.time.clock import HOSTS
 from ...distributed.shards import inside
 from ...distributed.topology import world_of
 from ...engine.run_profile import environment
 from ...files.run_file import VALUES, line_of, totals_of
-from ...results.run import Interval, Run, thinned
+from ...results.run import Interval, Run, SlowStep, thinned
 from .call_work import CallWork
 from .deliveries import Delivery, Figures
 from .energy import EnergyMeter, energy_counter
@@ -22,6 +23,7 @@ from .process_memory import memory_use
 from .rank_exchange import RankExchange
 from .slow_steps import SlowSteps
 from .step import Step
+from .step_book import StepBook
 from .step_times import StepTimes
 
 MOST_KEPT = 2000
@@ -36,6 +38,7 @@ class Series:
         """Intervals that were handed over."""
         self.latest: Interval | None = None
         self._deliveries = deliveries
+        self._lines = any(delivery.takes_lines for delivery in deliveries)
         self._kept: list[Interval] = []
         self._times = StepTimes()
         self._slow = SlowSteps(queues=False)
@@ -48,38 +51,37 @@ class Series:
         """What is trained, and where."""
         self._begun = False
 
-    def begin(self, intervals: Intervals, work: CallWork, device: torch.device, models: Sequence[nn.Module]) -> None:
+    def begin(self, intervals: Intervals, book: StepBook, device: torch.device, models: Sequence[nn.Module]) -> None:
         """A loop begins."""
-        self._intervals, self._work, self._device = intervals, work, device
-        self._slow = SlowSteps(queues=device.type not in ("cpu", "meta"))
-        if models:
-            self.name(models)
+        self._intervals, self._work, self._device = intervals, book.work, device
+        self._slow = SlowSteps(queues=device.type not in HOSTS, retries=lambda: memory_use(device).retries)
+        names = ", ".join(type(inside(model)).__name__ for model in models)
+        self._head = Run(names, environment(ModelRun(models[0])), world_of(models))
         self._ranks = RankExchange.of(self._head.world)
         counter = energy_counter(device)
         if counter is not None:
-            self._meter = EnergyMeter(counter, lambda: intervals.steps)
+            self._meter = EnergyMeter(counter, lambda: book.ended, lambda: book.pauses)
             self._meter.start()
 
-    def name(self, models: Sequence[nn.Module]) -> None:
-        """Note what is trained, and where."""
-        names = ", ".join(type(inside(model)).__name__ for model in models)
-        self._head = Run(names, environment(ModelRun(models[0])), world_of(models))
-
-    def timed(self, number: int, step: Step, seconds: float) -> None:
-        """A step's time is known."""
-        if not step.slowed:
-            self._times.add(seconds)
-            slow = self._slow.add(number, step, seconds)
-            if slow is not None and self._work is not None and self._work.slow is not None:
-                self._work.slow.want(step)
+    def timed(self, number: int, step: Step, seconds: float, wait: float) -> None:
+        """A step's times are known."""
+        self._times.add(seconds)
+        if self._slow.add(number, step, seconds, wait) and self._work is not None and self._work.slow is not None:
+            self._work.slow.want(step)
 
     def hand_over(self, interval: Interval) -> None:
         """Give an interval to every sink, with what is read once an interval."""
         memory = memory_use(self._device)
-        interval = replace(interval, peak_bytes=memory.peak, allocated_bytes=memory.allocated)
-        used = self._meter.take() if self._meter is not None else None
-        if used is not None:
-            interval = replace(interval, energy=used[0], metered=used[1])
+        self._slow.retried = memory.retries
+        energy, metered = (None if self._meter is None else self._meter.take()) or (None, 0)
+        interval = replace(
+            interval,
+            peak_bytes=memory.peak,
+            allocated_bytes=memory.allocated,
+            energy=energy,
+            metered=metered,
+            idle_watts=None if self._meter is None else self._meter.idle_watts,
+        )
         self.complete += 1
         self.latest = interval
         self._kept.append(interval)
@@ -89,13 +91,14 @@ class Series:
             self._deliver(interval)
 
     def _deliver(self, interval: Interval) -> None:
-        figures = Figures(interval.figures())
+        figures, slow = Figures(interval.figures()), self._slow.take()
         if self._ranks is not None:
-            figures.update(self._ranks.put(interval))
-        run = self._run(())
-        slow = [VALUES.encode(step) for step in self._slow.take()]
-        figures.line = line_of(interval, None if self._begun else run, slow=slow, **totals_of(run))
-        self._begun = True
+            figures.update(self._ranks.put(interval, slow))
+        if self._lines:
+            run = self._run(())
+            lines = [VALUES.encode(step) for step in slow]
+            figures.line = line_of(interval, None if self._begun else run, slow=lines, **totals_of(run))
+            self._begun = True
         for delivery in self._deliveries:
             delivery.put(interval, figures)
 
@@ -114,17 +117,21 @@ class Series:
         return self._run(tuple(self._kept))
 
     def _run(self, intervals: tuple[Interval, ...]) -> Run:
-        work, low, high = self._work, self._times.quantile(0.25), self._times.quantile(0.75)
+        work, times = self._work, self._times.quantiles(0.25, 0.5, 0.75)
         return replace(
             self._head,
             intervals=intervals,
-            slow=tuple(sorted(self._slow.found, key=lambda slow: slow.step)) if intervals else (),
-            median_seconds=self._times.quantile(0.5),
-            quartiles=None if low is None or high is None else (low, high),
+            slow=self._slow_steps() if intervals else (),
+            median_seconds=None if times is None else times[1],
+            quartiles=None if times is None else (times[0], times[2]),
             shapes=0 if work is None else len(work.counted.known),
             notes=self._notes(),
             profile=None if work is None else work.counted.first,
         )
+
+    def _slow_steps(self) -> tuple[SlowStep, ...]:
+        found = self._slow.found
+        return found if self._ranks is None else tuple(map(self._ranks.explained, found))
 
     def _notes(self) -> tuple[str, ...]:
         if self._work is None:

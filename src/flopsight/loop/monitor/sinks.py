@@ -13,6 +13,7 @@ from ...files.run_file import LineFile
 from ...files.whole_files import check_writable, write_text
 from ...results.run import Interval
 from .deliveries import Deliver, Delivery, Figures
+from .prometheus import endpoint, text_of
 
 
 def make_deliveries(to: Any) -> list[Delivery]:
@@ -28,6 +29,8 @@ def as_list(to: Any) -> list[Any]:
 def _delivery(sink: Any) -> Delivery:
     if isinstance(sink, Delivery):
         return sink
+    if isinstance(sink, str) and "://" in sink:
+        return endpoint(sink)
     if isinstance(sink, str | Path):
         return _file(Path(sink))
     if sink is print:
@@ -51,7 +54,8 @@ def _delivery(sink: Any) -> Delivery:
         return Delivery(getattr(sink, "__name__", type(sink).__name__), lambda _interval, figures: sink(dict(figures)))
     raise InputError(
         f"to= has a {type(sink).__name__}, which takes no figures: hand over a tracker (a TensorBoard writer, a W&B run, "
-        f"mlflow, trackio), `print`, a path that ends in .jsonl or .prom, or a function of one dictionary."
+        f"mlflow, trackio), `print`, a path that ends in .jsonl or .prom, http://127.0.0.1:PORT, or a function of one "
+        f"dictionary."
     )
 
 
@@ -82,13 +86,14 @@ def _lines(path: Path) -> Delivery:
     def deliver(_interval: Interval, figures: Figures) -> None:
         file.append(figures.line)
 
-    return Delivery(str(path), deliver)
+    delivery = Delivery(str(path), deliver)
+    delivery.takes_lines = True
+    return delivery
 
 
 def _prometheus(path: Path) -> Delivery:
     def deliver(_interval: Interval, figures: Figures) -> None:
-        rows = ((name.replace("/", "_"), value) for name, value in figures.items())
-        write_text(path, "".join(f"# TYPE {name} gauge\n{name} {value}\n" for name, value in rows))
+        write_text(path, text_of(figures))
 
     return Delivery(str(path), deliver)
 

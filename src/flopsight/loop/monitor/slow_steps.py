@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
+from heapq import heappush, heappushpop
+from math import inf, isnan
 from statistics import median
 
 from ... import units
@@ -20,59 +23,75 @@ LONGER = 1.2
 """Work this many times the median explains a slow step by itself."""
 MOST_KEPT = 200
 WAIT, FORWARD, BACKWARD, REST = "waiting for data", "forward", "backward", "the optimizer and the rest of the loop"
-Parts = tuple[float, float, float, float, float]
+WORK = "work"
 
 
 class SlowSteps:
     """The slow steps of a run; the slowest are kept."""
 
-    def __init__(self, *, queues: bool) -> None:
-        self.found: list[SlowStep] = []
-        self.fresh: list[SlowStep] = []
+    def __init__(self, *, queues: bool, retries: Callable[[], int] = lambda: 0) -> None:
+        """`retries` tells how often the allocator had to give cached memory back; it is asked after a slow step only."""
+        self._slowest: list[tuple[float, int, SlowStep]] = []
+        self._fresh: list[SlowStep] = []
         """Those found since they were last handed over."""
-        self.usual: float | None = None
         self._queues = queues
-        self._recent: deque[tuple[float, Parts]] = deque(maxlen=RECENT)
+        self._retries = retries
+        self.retried = retries()
+        """The allocator's retries when they were last read, at the end of an interval."""
+        self._recent: deque[tuple[float, float, Step]] = deque(maxlen=RECENT)
+        """Seconds, those of data wait, and the step."""
+        self._usual = self._far = inf
+        self._usual_parts: dict[str, float] | None = None
+        """Medians of the parts, found out when a step is slow."""
         self._since = 0
 
-    def add(self, number: int, step: Step, seconds: float, validated: float = 0.0) -> SlowStep | None:
-        """Note a step; gives it if it was slow."""
-        if step.slowed:
-            return None
-        parts = _parts(step, seconds, validated)
-        slow = None
-        if self.usual is not None and seconds > FAR * self.usual and seconds > self.usual + LEAST_EXCESS:
-            slow = SlowStep(number, seconds, self.usual, self._why(parts, seconds))
-            self.fresh.append(slow)
-            self.found = sorted([*self.found, slow], key=lambda one: -one.seconds)[:MOST_KEPT]
-        self._recent.append((seconds, parts))
-        self._since += 1
-        if len(self._recent) >= LEAST and (self.usual is None or self._since >= LEAST):
-            self._since = 0
-            self.usual = median(seconds for seconds, _ in self._recent)
-        return slow
+    @property
+    def found(self) -> tuple[SlowStep, ...]:
+        """The slowest steps, in their order."""
+        return tuple(sorted((slow for _, _, slow in self._slowest), key=lambda slow: slow.step))
 
-    def _why(self, parts: Parts, seconds: float) -> str:
-        names = (WAIT, FORWARD, BACKWARD, REST)
-        usual = [median(each[at] for _, each in self._recent) for at in range(5)]
-        assert self.usual is not None
-        excess = seconds - self.usual
-        work = parts[4] / usual[4] if usual[4] else 1.0
-        if work >= LONGER and work >= 0.75 * seconds / self.usual:
+    def add(self, number: int, step: Step, seconds: float, wait: float) -> bool:
+        """Note a step; True if it was slow."""
+        far = seconds > self._far
+        if far:
+            slow = SlowStep(number, seconds, self._usual, self._why(step, seconds, wait))
+            self._fresh.append(slow)
+            keep = heappush if len(self._slowest) < MOST_KEPT else heappushpop
+            keep(self._slowest, (seconds, number, slow))
+        self._recent.append((seconds, wait, step))
+        self._since += 1
+        if self._since >= LEAST:
+            self._since = 0
+            self._usual_parts = None
+            self._usual = median([seconds for seconds, _, _ in self._recent])
+            self._far = max(FAR * self._usual, self._usual + LEAST_EXCESS)
+        return far
+
+    def _why(self, step: Step, seconds: float, wait: float) -> str:
+        now = _parts(step, seconds, wait)
+        if self._usual_parts is None:
+            before = [_parts(one, took, waited) for took, waited, one in self._recent]
+            self._usual_parts = {name: median([parts[name] for parts in before]) for name in now}
+        usual = self._usual_parts
+        work = now[WORK] / usual[WORK] if usual[WORK] else 1.0
+        if work >= LONGER and work >= 0.75 * seconds / self._usual:
             return f"{work:.1f} times the usual FLOPs: a larger batch or longer sequences"
-        grown = sorted(((parts[at] - usual[at], names[at]) for at in range(4)), reverse=True)
-        shown = [f"{name} +{units.seconds(more)}" for more, name in grown if more > 0.2 * excess]
+        grown = sorted(((now[name] - usual[name], name) for name in (WAIT, FORWARD, BACKWARD, REST)), reverse=True)
+        shown = [f"{name} +{units.seconds(more)}" for more, name in grown if more > 0.2 * (seconds - self._usual)][:2]
+        retried, self.retried = self.retried, self._retries()
+        if self.retried > retried:
+            shown.insert(0, f"allocator retries +{self.retried - retried}")
         if self._queues and not shown:
             return "the device took longer, and no part of the loop on the host did"
-        return ", ".join(shown[:2]) or "no single part grew"
+        return ", ".join(shown) or "no single part grew"
 
     def take(self) -> list[SlowStep]:
         """Those found since the last call."""
-        fresh, self.fresh = self.fresh[:20], []
+        fresh, self._fresh = self._fresh[:20], []
         return fresh
 
 
-def _parts(step: Step, seconds: float, validated: float) -> Parts:
-    wait = 0.0 if step.first_call is None else max(0.0, step.first_call - step.host_began - validated)
+def _parts(step: Step, seconds: float, wait: float) -> dict[str, float]:
     rest = max(0.0, seconds - wait - step.forward - step.backward)
-    return wait, step.forward, step.backward, rest, 0.0 if step.work is None else step.work.flops
+    work = 0.0 if isnan(step.flops) else step.flops
+    return {WAIT: wait, FORWARD: step.forward, BACKWARD: step.backward, REST: rest, WORK: work}

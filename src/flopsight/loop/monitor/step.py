@@ -6,88 +6,118 @@ from collections.abc import Hashable
 from typing import Any
 
 from .backward_path import CallGraph
-from .counted_work import NOTHING, CallCount, Work
+from .counted_work import CallCount, Work
 from .step_clock import Moment
 
 
-class Step:
-    """What is noted of a step; times of its parts are the host's."""
+def size_of(tokens: float, samples: float) -> int:
+    """Tokens, or else samples; 0 if neither is known."""
+    return int(tokens) if tokens > 0 else int(samples) if samples > 0 else 0  # nan is not above 0
 
-    __slots__ = (
-        "backward", "backwards", "began", "calls", "counting_spans", "ended", "evaluated", "first_call", "forward", "graphs",
-        "history", "host_began", "keys", "last_activity", "masks", "pending", "samples", "skipped", "slowed", "tokens",
-        "validation_spans", "validations", "work", "works",
-    )  # fmt: skip
+
+class CallKind:
+    """Calls of a model that do equal work: equal shapes, modes and trained parameters."""
+
+    __slots__ = ("count", "family", "key", "mask", "samples", "tokens")
+
+    def __init__(self, key: Hashable, family: int, tokens: float, samples: float, mask: str | None) -> None:
+        self.key = key
+        self.family = family
+        """A number for everything but the shapes."""
+        self.tokens, self.samples = tokens, samples
+        """Of a call; nan if not known."""
+        self.mask = mask
+        """The argument that says which of the tokens are padding."""
+        self.count: CallCount | None = None
+        """None while the work of its calls is not counted."""
+
+
+class Step:
+    """What is noted of a step; times of its parts are the host's.
+
+    Every step of a training passes here, so that a new one sets only what is not the same for all.
+    """
+
+    ended: Moment = None
+    first_call: float | None = None
+    calls = 0
+    evaluated = 0
+    """Calls in eval mode."""
+    pending = 0
+    """Calls with gradients that no backward has followed yet."""
+    forward = 0.0
+    backward = 0.0
+    backwards = 0
+    flops = 0.0
+    """This and the next two are nan if the work of a call is not known."""
+    at_peak = 0.0
+    all_at_peak = 0.0
+    estimated = False
+    tokens = 0.0
+    samples = 0.0
+    kinds: tuple[CallKind, ...] = ()
+    """Its calls, after those of the step before that its backwards may go through."""
+    graphs: tuple[CallGraph | None, ...] = ()
+    """Where these calls stand in autograd's graph."""
+    history: tuple[int, ...] = ()
+    """The families of these calls, and backwards between them, in order."""
+    masks: tuple[Any, ...] = ()
+    """Numbers of tokens that the device is still to tell."""
+    skipped = False
+    slowed = False
+    """True if the step was counted while it ran, which slows it."""
+    validations = 0
+    validation_spans: tuple[tuple[Moment, Moment], ...] = ()
+    counting_spans: tuple[tuple[Moment, Moment], ...] = ()
+    """Pauses in which we counted; a host's clock stands still meanwhile."""
 
     def __init__(self, began: Moment, host_began: float) -> None:
         self.began = began
-        self.ended: Moment = None
         self.host_began = self.last_activity = host_began
-        self.first_call: float | None = None
-        self.calls = 0
-        self.evaluated = 0
-        """Calls in eval mode."""
-        self.pending = 0
-        """Calls with gradients that no backward has followed yet."""
-        self.forward = self.backward = 0.0
-        self.backwards = 0
-        self.work: Work | None = NOTHING
-        """None once the work of a call is not known."""
-        self.keys: list[Hashable] = []
-        """What its calls were called with."""
-        self.works: list[CallCount | None] = []
-        """The counts of its calls."""
-        self.graphs: list[CallGraph | None] = []
-        """Where its calls stand in autograd's graph, while that has to be read."""
-        self.history: tuple[int, ...] = ()
-        """The kinds of its calls and backwards, in order."""
-        self.tokens: int | None = 0
-        self.samples: int | None = 0
-        self.masks: list[Any] = []
-        """Numbers of tokens that the device is still to tell."""
-        self.skipped = False
-        self.slowed = False
-        """True if the step was counted while it ran, which slows it."""
-        self.validations = 0
-        self.validation_spans: list[tuple[Moment, Moment]] = []
-        self.counting_spans: list[tuple[Moment, Moment]] = []
-        """On a device: pauses in which we counted; a host's clock stands still meanwhile."""
 
-    def call_began(self, now: float) -> None:
-        """Note a call of the model that belongs to the step."""
-        self.calls += 1
-        if self.first_call is None:
-            self.first_call = now
-
-    def add(self, work: Work | None) -> None:
+    def add(self, work: Work) -> None:
         """Add the work of a call."""
-        self.work = None if self.work is None or work is None else self.work + work
-
-    def size(self, tokens: int | None, samples: int | None) -> None:
-        """Add the size of a call's batch."""
-        self.tokens = None if self.tokens is None or tokens is None else self.tokens + tokens
-        self.samples = None if self.samples is None or samples is None else self.samples + samples
+        self.flops += work.flops
+        self.at_peak += work.at_peak
+        self.all_at_peak += work.all_at_peak
+        if work.estimated:
+            self.estimated = True
 
     def carry(self, before: Step) -> None:
         """Let backwards of this step go through calls of the one before."""
-        self.works, self.graphs, self.history = before.works[:], before.graphs[:], before.history
+        self.kinds, self.graphs, self.history = before.kinds, before.graphs, before.history
+
+    @property
+    def keys(self) -> list[Hashable]:
+        """What its calls were called with."""
+        return [kind.key for kind in self.kinds[len(self.kinds) - self.calls :]]
 
     @property
     def key(self) -> Hashable:
         """What equal steps have in common."""
         return ("step", tuple(self.keys), self.backwards)
 
+    @property
+    def work(self) -> Work:
+        """The work of the calls and backwards so far."""
+        return Work(self.flops, self.at_peak, self.all_at_peak, self.estimated)
+
+    @work.setter
+    def work(self, work: Work) -> None:
+        self.flops, self.at_peak, self.all_at_peak = work.flops, work.at_peak, work.all_at_peak
+        self.estimated = work.estimated
+
     def extend(self, later: Step) -> None:
         """Let what came after be a part of this step."""
         self.ended = later.ended
+        self.kinds = self.kinds[len(self.kinds) - self.calls :] + later.kinds[len(later.kinds) - later.calls :]
         self.calls += later.calls
-        self.keys += later.keys
         self.backwards += later.backwards
         self.forward += later.forward
         self.backward += later.backward
         self.add(later.work)
-        if later.calls:
-            self.size(later.tokens, later.samples)
+        self.tokens += later.tokens
+        self.samples += later.samples
         self.masks += later.masks
         self.skipped |= later.skipped
         self.slowed |= later.slowed

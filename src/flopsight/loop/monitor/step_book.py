@@ -42,6 +42,8 @@ class StepBook:
         self.clock = clock
         self.by_hand = False
         """True once the loop has called `step()`."""
+        self.ended = self.pauses = 0
+        """Steps that ended so far, and how often the loop did something else: a validation, or our counting."""
         self._optimizer = optimizer
         self._on_step, self._on_end, self._on_failure = on_step, on_end, on_failure
         self._cycle = OptimizerCycle()
@@ -60,47 +62,48 @@ class StepBook:
     def call_begins(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], call: Call) -> Call:
         """Look up the work of a call, or count it."""
         try:
-            return self._call_begins(module, args, kwargs, call)
+            step = self._step
+            grad = torch.is_grad_enabled()
+            if not grad and self._validates(step, module):
+                begin = self._validating[0] if self._validating else self._idle_since(step)
+                self._validating = (begin, begin)
+                step.validations += 1
+                self.pauses += 1
+                return call
+            if self._validating is not None:
+                self._end_validation(step)
+            if not module.training:
+                step.evaluated += 1
+            elif step.evaluated and step.calls == step.evaluated and not step.backwards:
+                step = self._evaluated(step)
+            self._call_began = now = self.clock.now()
+            if step.first_call is None:
+                step.first_call = now
+            if grad:
+                step.pending += 1
+            return self.work.begin(step, module, args, kwargs, call)
         except Exception as problem:
             self._on_failure(problem)
             return call
-
-    def _call_begins(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], call: Call) -> Call:
-        step = self._step
-        if self._validates(step, module):
-            begin = self._validating[0] if self._validating else self._idle_since(step)
-            self._validating = (begin, begin)
-            step.validations += 1
-            return call
-        self._end_validation(step)
-        if step.calls and step.calls == step.evaluated and not step.backwards and module.training:
-            step = self._evaluated(step)
-        now = self.clock.now()
-        step.call_began(now)
-        step.evaluated += not module.training
-        self._call_began = now
-        if torch.is_grad_enabled():
-            step.pending += 1
-        return self.work.begin(step, module, args, kwargs, call)
 
     def call_ends(self, output: Any) -> None:
         """Note when the call returned."""
         try:
-            step = self._step
             if self._call_began is None:
                 if self._validating:
                     self._validating = (self._validating[0], self.clock.moment())
                 return
-            step.forward += self.clock.now() - self._call_began
+            step = self._step
+            step.last_activity = now = self.clock.now()
+            step.forward += now - self._call_began
             self._call_began = None
             self.work.end(step, output)
-            step.last_activity = self.clock.now()
         except Exception as problem:
             self._on_failure(problem)
 
     def _validates(self, step: Step, module: nn.Module) -> bool:
-        """Whether a call is a validation: without gradients, between steps, of a model that the loop trains."""
-        if torch.is_grad_enabled() or step.pending or not self.work.is_trained(module):
+        """Whether a call without gradients is a validation: between steps, of a model that the loop trains."""
+        if step.pending or not self.work.is_trained(module):
             return False
         if not module.training:
             return True
@@ -111,7 +114,8 @@ class StepBook:
         """A new step: what the loop called in eval mode before it trains, with gradients and no backward, is a validation."""
         self._step = Step(step.began, step.host_began)
         self._step.validations = step.validations + step.calls
-        self._step.validation_spans = [(step.began, self.clock.moment())]
+        self._step.validation_spans = ((step.began, self.clock.moment()),)
+        self.pauses += 1
         return self._step
 
     def _idle_since(self, step: Step) -> Moment:
@@ -122,15 +126,17 @@ class StepBook:
 
     def _end_validation(self, step: Step) -> None:
         if self._validating is not None:
-            step.validation_spans.append(self._validating)
+            step.validation_spans += (self._validating,)
             self._validating = None
+            self.pauses += 1
 
     # -- backward
 
     def backward_begins(self, tensors: Any, partial: bool) -> None:
         """Note when a backward began."""
         try:
-            self._end_validation(self._step)
+            if self._validating is not None:
+                self._end_validation(self._step)
             self._backward_began = self.clock.now()
             self.work.backward_begins(self._step, tensors, partial)
         except Exception as problem:
@@ -140,9 +146,9 @@ class StepBook:
         """Note when it ended; the calls before it have their gradients."""
         try:
             step = self._step
-            step.backward += self.clock.now() - self._backward_began
+            step.last_activity = now = self.clock.now()
+            step.backward += now - self._backward_began
             step.pending = 0
-            step.last_activity = self.clock.now()
         except Exception as problem:
             self._on_failure(problem)
 
@@ -153,16 +159,19 @@ class StepBook:
         try:
             if self._optimizer is not None and optimizer is not self._optimizer:
                 return
-            self._step.last_activity = self.clock.now()
-            self._step.skipped |= unlike == SKIPPED
+            if unlike == SKIPPED:
+                self._step.skipped = True
+            boundary = Boundary.WITHIN
             if not self.by_hand and self.work.is_for(optimizer):
-                self._close(self._cycle.stepped(optimizer))
+                boundary = self._cycle.stepped(optimizer)
+            if boundary is Boundary.WITHIN:
+                self._step.last_activity = self.clock.now()
+            else:
+                self._close(boundary)
         except Exception as problem:
             self._on_failure(problem)
 
     def _close(self, boundary: Boundary) -> None:
-        if boundary is Boundary.WITHIN:
-            return
         ended = self._end_step()
         if boundary is Boundary.MOVED and self._held:
             self._held[-1].extend(ended)
@@ -171,6 +180,14 @@ class StepBook:
             self._most_held = 1  # a loop that has not called step() by now does not
             self._hand_over()
         self._held.append(ended)
+
+    def engine_stepped(self, skipped: bool) -> None:
+        """A DeepSpeed engine has stepped, which ends the step: its optimizer may step many times for it."""
+        try:
+            self._step.skipped |= skipped
+            self.step()
+        except Exception as problem:
+            self._on_failure(problem)
 
     def step(self) -> None:
         """The loop says that a step is over."""
@@ -192,12 +209,16 @@ class StepBook:
             self._validating = None
 
     def _end_step(self) -> Step:
-        step, now = self._step, self.clock.moment()
-        self._end_validation(step)
+        step, clock = self._step, self.clock
+        step.ended = now = clock.moment()
+        if self._validating is not None:
+            self._end_validation(step)
         self.work.step_ends(step)
-        step.ended = now
         self._usually_passive, self._passive = self._passive, False
-        self._step = Step(now, self.clock.now())
+        self.ended += 1
+        if step.slowed or step.counting_spans:
+            self.pauses += 1
+        self._step = Step(now, clock.now() if clock.queues else now)
         if not (self.by_hand or self._cycle.settled):  # the loop may go on with what it called before this optimizer
             self._step.carry(step)
         self._on_end()
@@ -239,6 +260,9 @@ class Waiting:
 
     def updated(self, _optimizer: torch.optim.Optimizer, _unlike: str) -> None:
         """An update of something else."""
+
+    def engine_stepped(self, _skipped: bool) -> None:
+        """A step of something else."""
 
 
 def sentence(problem: Exception) -> str:

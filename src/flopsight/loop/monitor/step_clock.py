@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -17,25 +18,27 @@ class StepClock:
 
     def __init__(self, device: torch.device) -> None:
         self.now = time_of_this_thread()
-        self._type = None if device.type in HOSTS else device.type
-
-    @property
-    def queues(self) -> bool:
+        self.queues = device.type not in HOSTS
         """True if moments are events, which are known only when the device gets there."""
-        return self._type is not None
-
-    def moment(self) -> Moment:
+        self.moment: Callable[[], Moment] = self._event if self.queues else self.now
         """Now, in the order of the work."""
-        if self._type is None:
-            return self.now()
-        event = torch.Event(self._type, enable_timing=True)
+        self._type = device.type
+        self._spare: list[torch.Event] = []
+
+    def _event(self) -> torch.Event:
+        event = self._spare.pop() if self._spare else torch.Event(self._type, enable_timing=True)
         event.record()
         return event
 
+    def reuse(self, moment: Moment) -> None:
+        """Take back an event that was reached and is not read again: to make one takes longer than to record it."""
+        if self.queues:
+            self._spare.append(moment)
+
     def reached(self, moment: Moment) -> bool:
         """True if the device has come to a moment; never waits."""
-        return self._type is None or bool(moment.query())
+        return not self.queues or bool(moment.query())
 
     def seconds(self, begin: Moment, end: Moment) -> float:
         """Time between two moments that were reached."""
-        return float(end - begin) if self._type is None else begin.elapsed_time(end) / 1000
+        return begin.elapsed_time(end) / 1000 if self.queues else float(end - begin)

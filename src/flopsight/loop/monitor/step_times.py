@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import insort
+from collections import Counter
 from math import floor, log
 
 WIDTH = log(1.01)
@@ -13,27 +13,36 @@ class StepTimes:
     """Quantiles of step times."""
 
     def __init__(self) -> None:
-        self._count = 0
         self._exact: list[float] = []
-        self._bins: dict[int, int] = {}
+        self._bins: Counter[int] = Counter()
+        """Empty while all times are exact."""
 
     def add(self, seconds: float) -> None:
         """Note a step's time."""
-        self._count += 1
-        if len(self._exact) < MOST_EXACT:
-            insort(self._exact, seconds)
-        place = floor(log(max(seconds, 1e-9)) / WIDTH)
-        self._bins[place] = self._bins.get(place, 0) + 1
+        if self._bins:
+            self._bins[_bin(seconds)] += 1
+            return
+        self._exact.append(seconds)
+        if len(self._exact) > MOST_EXACT:
+            self._bins.update(map(_bin, self._exact))
 
-    def quantile(self, share: float) -> float | None:
-        """The time that a share of the steps does not exceed; None without steps."""
-        if not self._count:
+    def quantiles(self, *shares: float) -> list[float] | None:
+        """The times that these shares of the steps do not exceed; None without steps."""
+        count = self._bins.total() or len(self._exact)
+        if not count:
             return None
-        rank = min(self._count - 1, int(share * self._count))
-        if self._count <= len(self._exact):
-            return self._exact[rank]
+        ranks = [min(count - 1, int(share * count)) for share in shares]
+        if not self._bins:
+            times = sorted(self._exact)
+            return [times[rank] for rank in ranks]
+        found: list[float] = []
+        passed = 0
         for place in sorted(self._bins):
-            rank -= self._bins[place]
-            if rank < 0:
-                return 1.005 * 1.01**place
-        raise AssertionError("every step is in a bin")
+            passed += self._bins[place]
+            while len(found) < len(ranks) and ranks[len(found)] < passed:
+                found.append(1.005 * 1.01**place)
+        return found
+
+
+def _bin(seconds: float) -> int:
+    return floor(log(max(seconds, 1e-9)) / WIDTH)
