@@ -69,7 +69,7 @@ def test_a_metric_that_no_module_has_is_left_out():
 
     ids = {metric["id"] for metric in page["modules"]["metrics"]}
     assert "flops" in ids
-    assert "latency" not in ids
+    assert "backward_latency" not in ids
 
 
 def test_operators_carry_their_intensity():
@@ -92,14 +92,28 @@ def test_memory_names_the_modules_that_hold_most_first():
     memory = page["memory"]
     assert memory["kinds"] == [("activations", 48), ("inputs", 16)]
     assert [row[0] for row in memory["grid"]["rows"]] == ["many", "few"]
-    assert [page["modules"]["path"][place] for place in memory["grid"]["modules"]] == ["many", "few"]
+    assert memory["grid"]["modules"] == ["many", "few"]
 
 
-def test_a_timeline_keeps_threads_and_streams_apart():
-    spans = (Span("forward", "module", 0, 10, lane=7), Span("gemm", "kernel", 2, 5, lane=7))
+def test_memory_of_a_stack_is_one_row_with_its_sum():
+    def block(number):
+        return module(str(number), "Block", replace(module("mlp", "MLP"), own_activation_bytes=8))
 
-    lanes = [span["lane"] for span in report(Profile(rooted(module("", "Net")), timeline=spans))["timeline"]]
-    assert len(set(lanes)) == 2
+    page = report(Profile(rooted(module("", "Net", module("h", "ModuleList", *map(block, range(3)))))))
+
+    assert page["memory"]["grid"]["rows"] == [["h.0-2.mlp x 3", "MLP", 3 * 8, 0]]
+    assert page["memory"]["grid"]["modules"] == ["h.0-2.mlp"]
+
+
+def test_a_timeline_keeps_kinds_lanes_phases_and_modules():
+    spans = (Span("Net", "module", 0, 10, 7), Span("gemm", "kernel", 2, 5, 7, "", phase="backward"))
+
+    page = report(Profile(rooted(module("", "Net")), timeline=spans))["timeline"]
+    words = page["words"]
+    assert [(words[s[0]], words[s[1]], s[2], s[3], s[4], words[s[5]], words[s[6]]) for s in page["spans"]] == [
+        ("Net", "module", 0, 10, 7, "", ""),
+        ("gemm", "kernel", 2, 5, 7, "backward", ""),
+    ]
 
 
 def test_a_caveat_says_which_numbers_it_is_about():

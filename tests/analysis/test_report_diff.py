@@ -32,8 +32,23 @@ def test_a_row_leads_to_its_module_unless_it_is_gone():
     page = diff_report(compare(net(module("gone", "A", flops=1)), net(module("here", "A", flops=2))))
 
     leads = {row[0]: place for row, place in zip(page["diff"][1]["rows"], page["diff"][1]["modules"], strict=True)}
-    assert page["modules"]["path"][leads["here"]] == "here"
-    assert leads["gone"] == -1
+    assert leads == {"here": "here", "gone": None}
+
+
+def test_blocks_of_a_stack_that_changed_alike_are_one_row_of_their_sum():
+    def stack(flops):
+        return module(
+            "h", "ModuleList", *(module(str(i), "Block", module("mlp", "MLP", flops=flops)) for i in range(24))
+        )
+
+    before = net(stack(10), module("head", "Linear", flops=100))
+    after = net(stack(12), module("head", "Linear", flops=130))
+
+    page = diff_report(compare(before, after))
+
+    # 24 x 2 more weigh more than 30 more, though no block does
+    assert [(row[0], row[3]) for row in page["diff"][1]["rows"]] == [("h.0-23.mlp x 24", 48), ("head", 30)]
+    assert page["diff"][1]["modules"] == ["h.0-23.mlp", "head"]
 
 
 def test_the_tree_carries_the_change_of_every_subtree():

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from profiles import module, rooted
 
+from flopsight.analysis.report.page_data import Stacks
 from flopsight.analysis.report.page_ranks import collectives, ranks
 from flopsight.results.comm import CommRow
 from flopsight.results.job import Job
@@ -36,16 +37,17 @@ def test_ranks_stand_side_by_side_with_what_sets_them_apart():
 
 
 def test_a_collective_leads_to_its_module_and_names_its_mesh_dimension():
-    nodes = list(rank(0, 10, 1.0).walk())
+    profile = rank(0, 10, 1.0)
 
-    page = collectives(nodes)
+    page = collectives(list(profile.walk()), Stacks(profile.root))
 
     (gather, shapes) = page["rows"]
     assert gather[:5] == ["block", "all_gather", "forward", "dp", 2]
     assert gather[6:8] == [64, 64]
     assert "outside the totals" in shapes[-1]
-    assert [nodes[place].path for place in page["modules"]] == ["block", "block"]
+    assert page["modules"] == ["block", "block"]
 
 
 def test_a_model_that_does_not_communicate_has_no_collectives():
-    assert collectives(list(Profile(rooted(module("", "Net"))).walk())) is None
+    root = rooted(module("", "Net"))
+    assert collectives(list(root.walk()), Stacks(root)) is None

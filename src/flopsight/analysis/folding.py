@@ -37,6 +37,18 @@ def alike(root: Node) -> Iterator[list[Node]]:
         yield from (run for run in _runs(node.children, likeness) if len(run) > 1)
 
 
+def folded_paths(root: Node) -> dict[str, str]:
+    """By path, the path of the row that `fold` draws a module in: `h.0-11.mlp` for `h.3.mlp`."""
+    spans = {node.path: _span(run) for run in alike(root) for node in run}
+    found = {root.path: root.path}
+    for node in root.walk():
+        above = found[node.path]
+        for child in node.children:
+            name = spans.get(child.path, child.name)
+            found[child.path] = f"{above}.{name}" if above else name
+    return found
+
+
 def shortened(root: Node, depth: int | None, max_rows: int | None, *, full: bool = False) -> Node:
     """A tree as a view draws it: down to `depth`, stacks folded, at most `max_rows` rows; `full` leaves out the last two."""
     root = to_depth(depth)(root)

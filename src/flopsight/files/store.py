@@ -292,6 +292,7 @@ CODEC = Codec(
         (Span, "end"): _ANY_WHOLE,
         (Span, "lane"): _ANY_WHOLE,
         (Span, "kind"): one_of(("module", "op", "kernel")),
+        (Span, "phase"): one_of(("", *PHASES)),
         (OpRow, "phase"): one_of(PHASES),
         (OpRow, "status"): one_of(("counted", "free", "unknown")),
         (CommRow, "phase"): one_of(PHASES),

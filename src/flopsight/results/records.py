@@ -187,6 +187,8 @@ class Span:
     path: str = ""
     """The module that it is, or that it ran in."""
     shapes: tuple[Shape, ...] = ()
+    phase: str = ""
+    """The phase of an op or of the host work that launched a kernel; empty for a module, and in older files."""
 
 
 @dataclass(frozen=True, slots=True)

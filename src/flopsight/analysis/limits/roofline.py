@@ -17,7 +17,7 @@ from ...results.ceilings import Ceilings, Conditions
 from ...results.costs import Cost, OpRow
 from ...results.node import Node
 from ...results.profile import Profile
-from ...results.records import PHASES
+from ...results.records import BACKWARD, PHASES, RECOMPUTE
 from ..folding import times
 from .utilization import step_seconds
 
@@ -180,11 +180,13 @@ def fused_limit(node: Node, ceilings: Ceilings, *, dtype: str = "", phases: Iter
     return min(roof.limit, max(roof.compute, compulsory_bytes(node) / ceilings.bandwidth))
 
 
-def compulsory_bytes(node: Node) -> int:
+def compulsory_bytes(node: Node, phases: Iterable[str] = PHASES) -> int:
     """Inputs, parameters and outputs of every call; backward moves each of them and its gradient."""
     each = max(1, node.calls // times(node))
     work = node.total
-    passes = 1 + 2 * bool(work.backward.bytes) + bool(work.recompute.bytes)
+    passes = (
+        1 + 2 * bool(BACKWARD in phases and work.backward.bytes) + bool(RECOMPUTE in phases and work.recompute.bytes)
+    )
     return each * passes * node.compulsory_bytes
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -12,8 +13,10 @@ from ...results.node import Node
 from ...results.profile import Profile
 from ...results.records import OUTSIDE, Shape
 from ..figures import Figure, shown
-from ..folding import alike
+from ..folding import alike, folded_paths
+from ..merging import known_sum
 from ..tables import mark, op_totals
+from .page_step import Step, step_of
 
 MOST_OP_ROWS = 40_000
 """Operator rows by module up to which the page holds them; a larger profile shows operators of the whole only."""
@@ -27,9 +30,9 @@ ON_COUNTS = (
 )  # fmt: skip
 
 
-PAGE_LABELS = {"latency": "time", "backward_latency": "backward time", "peak_bytes": "at the peak"}
+PAGE_LABELS = {"latency": "forward time", "backward_latency": "backward time", "peak_bytes": "at the peak"}
 """What the page calls a figure of a module, if that is not its label."""
-FIRST = ("latency", "backward_latency", "flops", "backward_flops", "recompute_flops")
+FIRST = ("flops", "backward_flops", "recompute_flops")
 """The columns that stand first; the others follow in the order of the book."""
 
 
@@ -49,34 +52,52 @@ class Words:
         return number
 
 
+class Stacks:
+    """The rows in which modules are drawn: blocks of a stack share one, whose path holds a range."""
+
+    def __init__(self, *roots: Node, folded: bool = True) -> None:
+        self.row: dict[str, str] = {}
+        for root in roots:
+            self.row |= folded_paths(root) if folded else {node.path: node.path for node in root.walk()}
+        self._times = Counter(self.row.values())
+        self._whole = roots[-1].kind
+
+    def label(self, row: str) -> str:
+        """What a row is called: its path, or the class of the whole model, and how many modules share it."""
+        times = self._times[row]
+        return f"{row or self._whole}{f' x {times}' if times > 1 else ''}"
+
+
 def report(
-    profile: Profile, extra: Iterable[Figure] = (), bound: Sequence[str] = (), *, folded: bool = True
-) -> dict[str, Any]:
+    profile: Profile, step: Step | None = None, first: Iterable[Figure] = (), bound: Sequence[str] = (), *,
+    folded: bool = True, where: str = "",
+) -> dict[str, Any]:  # fmt: skip
     """Everything that the page draws of one profile.
 
-    `extra` figures follow those of the book, `bound` says what binds each module, `folded` runs of blocks are one row.
+    `step` has its rows, `first` figures precede those of the book, `bound` says what binds each row, `folded` runs of blocks are one row.
+    `where` names the device that times are of if limits are another's.
     """
-    nodes = list(profile.walk())
+    step, stacks = step or step_of(profile), Stacks(profile.root, folded=folded)
     return {
-        "modules": modules(nodes, (*_metrics(profile), *extra), bound, folded=folded),
-        "operators": operators(profile),
-        "memory": memory(profile, nodes),
-        "timeline": timeline(profile),
+        "modules": modules(step, (*first, *_metrics(profile, step)), bound, folded=folded),
+        "operators": operators(profile, where),
+        "memory": memory(profile, step.nodes, stacks),
+        "timeline": timeline(profile, stacks),
         "caveats": [{"text": str(doubt), "touches": touches(doubt)} for doubt in profile.caveats],
     }
 
 
-def _metrics(profile: Profile) -> list[Figure]:
+def _metrics(profile: Profile, step: Step) -> list[Figure]:
     """The book's figures of a module; those that are all of another are left out."""
     figures = [figure for figure in shown("page") if not figure.part_of or figure.telling(profile) is not None]
+    if step.word == "forward":  # which is what the column of the time shows then
+        figures = [figure for figure in figures if figure.key != "latency"]
     return sorted(figures, key=lambda figure: FIRST.index(figure.key) if figure.key in FIRST else len(FIRST))
 
 
-def modules(
-    nodes: Sequence[Node], metrics: Iterable[Figure], bound: Sequence[str] = (), *, folded: bool = True
-) -> dict[str, Any]:
+def modules(step: Step, metrics: Iterable[Figure], bound: Sequence[str] = (), *, folded: bool = True) -> dict[str, Any]:
     """The module tree as columns."""
-    words = Words()
+    words, nodes = Words(), step.nodes
     words.number("")
     place = {id(node): number for number, node in enumerate(nodes)}
     parent = [-1] * len(nodes)
@@ -134,13 +155,13 @@ def _ops(nodes: Sequence[Node], words: Words) -> dict[str, list[list[int]]]:
     }  # fmt: skip
 
 
-def operators(profile: Profile) -> dict[str, Any] | None:
-    """Every operator by phase, over the whole profile."""
+def operators(profile: Profile, where: str = "") -> dict[str, Any] | None:
+    """Every operator by phase, over the whole profile; `where` the times were taken if limits are of another device."""
     totals = op_totals(profile.root)
     if not totals:
         return None
     columns = [
-        ("operator", "text"), ("phase", "text"), ("calls", "count"), ("time", "seconds"), ("MACs", "count"),
+        ("operator", "text"), ("phase", "text"), ("calls", "count"), (f"time on {where}" if where else "time", "seconds"), ("MACs", "count"),
         ("FLOPs", "count"), ("bytes", "bytes"), ("FLOPs per byte", "intensity"), ("FLOP/s", "rate"), ("status", "text"),
     ]  # fmt: skip
     rows = [
@@ -160,21 +181,19 @@ def _known_columns(
     return [columns[place] for place in known], [[row[place] for place in known] for row in rows]
 
 
-def memory(profile: Profile, nodes: Sequence[Node]) -> dict[str, Any] | None:
+def memory(profile: Profile, nodes: Sequence[Node], stacks: Stacks) -> dict[str, Any] | None:
     """What was alive at the peak by kind, and the modules that saved or held most; None if nothing is known."""
-    held = [
-        (number, node) for number, node in enumerate(nodes) if node.own_activation_bytes or node.own_peak_bytes
-    ]  # fmt: skip
+    held = [node for node in nodes if node.own_activation_bytes or node.own_peak_bytes]
     if profile.peak_bytes is None and not held:
         return None
-    held.sort(key=lambda pair: -(pair[1].own_activation_bytes + pair[1].own_peak_bytes))
     columns = [("module", "text"), ("class", "text"), ("saved by itself", "bytes"), ("at the peak", "bytes")]
-    rows = [[node.path or node.kind, node.kind, node.own_activation_bytes, node.own_peak_bytes] for _, node in held]
+    sizes = {node.path: (node.own_activation_bytes, node.own_peak_bytes) for node in held}
+    rows = [(node.path, sum(sizes[node.path]), (node.kind, *sizes[node.path])) for node in held]
     return {
         "peak": profile.peak_bytes,
         "kinds": profile.largest_at_peak,
         "curve": memory_curve(profile.memory_curve, nodes),
-        "grid": grid("Modules that hold memory", columns, rows, [number for number, _ in held]) if held else None,
+        "grid": by_stack("Modules that hold memory", columns, rows, stacks) if held else None,
     }
 
 
@@ -202,20 +221,17 @@ def _nearest(path: str, numbers: Mapping[str, int]) -> int:
     return numbers.get(path, -1)
 
 
-def timeline(profile: Profile) -> list[dict[str, Any]] | None:
-    """The traced run as spans in lanes."""
+def timeline(profile: Profile, stacks: Stacks) -> dict[str, Any] | None:
+    """The traced run as columns: what ran, when, on which thread or stream, in which phase and module."""
     if not profile.timeline:
         return None
-    return [
-        {
-            "name": span.name,
-            "kind": span.kind,
-            "begin": span.begin,
-            "end": span.end,
-            "lane": f"{span.kind == 'kernel'}{span.lane}",
-        }
+    words = Words()
+    spans = [
+        [words.number(span.name), words.number(span.kind), span.begin, span.end, span.lane, words.number(span.phase), words.number(span.path)]
         for span in profile.timeline
-    ]
+    ]  # fmt: skip
+    rows = {path: stacks.row[path] for path in {span.path for span in profile.timeline} & stacks.row.keys()}
+    return {"words": words.texts, "spans": spans, "rows": rows}
 
 
 def touches(doubt: doubts.Caveat) -> str:
@@ -225,14 +241,38 @@ def touches(doubt: doubts.Caveat) -> str:
     return "counts" if isinstance(doubt, ON_COUNTS) else ""
 
 
+SUMMED = ("count", "bytes", "seconds")
+"""Units of columns whose values of several modules add up."""
+
+
+def by_stack(
+    title: str,
+    columns: Sequence[tuple[str, str]],
+    rows: Iterable[tuple[str, float, Sequence[Any]]],
+    stacks: Stacks,
+    about: str = "",
+) -> dict[str, Any]:
+    """A table of rows about modules: path, weight, cells. Rows of a stack that differ in sums alone are one; the heaviest come first."""
+    adds = [unit in SUMMED for _, unit in columns[1:]]
+    found: dict[tuple[Any, ...], tuple[float, Sequence[Any]]] = {}
+    for path, weight, cells in rows:
+        key = (stacks.row.get(path, path), *(cell for cell, sums in zip(cells, adds, strict=True) if not sums))
+        so_far, before = found.get(key, (0.0, [None] * len(cells)))
+        both = zip(before, cells, adds, strict=True)
+        found[key] = so_far + weight, [known_sum(pair) if sums else pair[1] for *pair, sums in both]
+    order = sorted(found, key=lambda key: -abs(found[key][0]))
+    named = [[stacks.label(key[0]), *found[key][1]] for key in order]
+    return grid(title, columns, named, [key[0] for key in order], about)
+
+
 def grid(
     title: str,
     columns: Iterable[tuple[str, str]],
     rows: Sequence[Sequence[Any]],
-    about_modules: Sequence[int] | None = None,
+    about_modules: Sequence[str] | None = None,
     about: str = "",
 ) -> dict[str, Any]:
-    """A table of the page: titles with their units, rows, and for each row the module that it leads to."""
+    """A table of the page: titles with their units, rows, and for each row the path of the row of modules that it leads to."""
     page: dict[str, Any] = {
         "title": title,
         "columns": [{"label": label, "unit": unit} for label, unit in columns],

@@ -10,7 +10,8 @@ from ... import units
 from ...results.node import Node
 from ..compare import Change, Comparison, ModuleChange, differences
 from ..figures import BOOK, Figure, Value
-from .page_data import grid, report
+from .page_data import Stacks, by_stack, grid, report
+from .page_step import step_of
 
 TILES = ("params", "flops", "backward_flops", "activation_bytes", "peak_bytes", "step_latency", "latency")
 """Figures at the top of the page."""
@@ -18,20 +19,29 @@ TILES = ("params", "flops", "backward_flops", "activation_bytes", "peak_bytes", 
 
 def diff_report(comparison: Comparison) -> dict[str, Any]:
     """Everything that the page draws of a comparison: what changed, then the later profile's modules."""
-    page = report(comparison.after, _growth(comparison))
-    place = {path: number for number, path in enumerate(page["modules"]["path"])}
-    rows = _ranked(comparison)
+    step = step_of(comparison.after)
+    page = report(comparison.after, step, [step.figure(), *_growth(comparison)])
+    page["diff"] = [_figures(comparison), _changes(comparison)]
+    if comparison.why_no_times:
+        page["caveats"].append({"text": f"Times are not compared: {comparison.why_no_times}.", "touches": "time"})
+    return page
+
+
+def _changes(comparison: Comparison) -> dict[str, Any]:
+    """Modules by what their change weighs, the heaviest first; blocks of a stack that changed alike are one row."""
     columns = [
         ("module", "text"), ("class", "text"), ("what happened", "text"), ("change in FLOPs", "count"),
         ("change in params", "count"), ("change in saved bytes", "bytes"),
     ]  # fmt: skip
-    page["diff"] = [
-        _figures(comparison),
-        grid("Modules, heaviest change first", columns, rows, [place.get(row[0], -1) for row in rows],
-             "A row holds what the module itself does; rows of new and removed modules hold their submodules too."),
-    ]  # fmt: skip
-    if comparison.why_no_times:
-        page["caveats"].append({"text": f"Times are not compared: {comparison.why_no_times}.", "touches": "time"})
+    rows, stacks = [], Stacks(comparison.before.root, comparison.after.root)
+    for found in differences(comparison):
+        notes = found.module.notes if isinstance(found.module, ModuleChange) else ()
+        what = "new" if found.verb == "added" else "; ".join(notes) or found.verb
+        rows.append((found.module.path, found.weight, (found.module.kind, what, *found.more)))
+    about = "A row holds what the module itself does; rows of new and removed modules hold their submodules too."
+    page = by_stack("Modules, heaviest change first", columns, rows, stacks, about)
+    there = {stacks.row[path] for path in comparison.after.nodes}
+    page["modules"] = [row if row in there else None for row in page["modules"]]
     return page
 
 
@@ -81,7 +91,7 @@ def diff_verdict(comparison: Comparison) -> str:
     """The heaviest change in one line."""
     if comparison.same:
         return "Nothing changed."
-    rows = _ranked(comparison)
+    rows = _changes(comparison)["rows"]
     if not rows:
         return f"{sum(change.changed for change in comparison.figures)} figures of the whole changed, no module did."
     path, kind, what, flops, params, _ = rows[0]
@@ -91,17 +101,7 @@ def diff_verdict(comparison: Comparison) -> str:
         if value
     ]
     place = f"Heaviest of {len(rows)} changes" if len(rows) > 1 else "One change"
-    return f"{place}: {path or kind} ({kind}), {what}{': ' if by else ''}{', '.join(by)}"
-
-
-def _ranked(comparison: Comparison) -> list[list[Any]]:
-    """Modules by what their change weighs, the heaviest first."""
-    rows = []
-    for found in differences(comparison):
-        notes = found.module.notes if isinstance(found.module, ModuleChange) else ()
-        what = "new" if found.verb == "added" else "; ".join(notes) or found.verb
-        rows.append([found.module.path, found.module.kind, what, *found.more])
-    return rows
+    return f"{place}: {path} ({kind}), {what}{': ' if by else ''}{', '.join(by)}"
 
 
 def _growth(comparison: Comparison) -> Iterator[Figure]:

@@ -9,7 +9,8 @@ from ...results.job import Job
 from ...results.node import Node
 from ...results.profile import Profile
 from ..limits.roofline import ceilings_for, profile_limit
-from ..limits.utilization import step_seconds, unit_of
+from ..limits.utilization import unit_of
+from .page_step import step_of
 
 CONTAINERS = ("ModuleList", "ModuleDict", "Sequential")
 """Classes that only hold other modules: to name one says little."""
@@ -97,14 +98,11 @@ def verdict(profile: Profile, on: str | None = None) -> str:
 
 
 def _measure(profile: Profile, *, timed: bool) -> tuple[Callable[[Node], float], float | None, str]:
-    """What a module takes, what the whole takes, and the word for it; of a step as its limit is, if backward was timed too."""
-    root, forward = profile.root, profile.timing.forward
-    if not (timed and root.latency):
-        return (lambda node: node.total.total.flops), root.total.total.flops, "FLOPs"
-    step = step_seconds(profile)
-    if profile.trained and root.backward_latency and step:
-        return (lambda node: (node.latency or 0.0) + (node.backward_latency or 0.0)), step, "step"
-    return (lambda node: node.latency or 0.0), forward.median if forward else root.latency, "forward"
+    """What a module takes, what the whole takes, and the word for it; of the time that the page's rows show."""
+    step = step_of(profile)
+    if not (timed and step.whole):
+        return (lambda node: node.total.total.flops), profile.root.total.total.flops, "FLOPs"
+    return (lambda node: step.seconds.get(node.path, 0.0)), step.whole, step.word
 
 
 def _by_name(root: Node, size: Callable[[Node], float]) -> Mapping[str, float]:

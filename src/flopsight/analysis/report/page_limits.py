@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ... import units
 from ...results.ceilings import Ceilings, peak_key, unit_name
+from ...results.costs import FREE, Cost
 from ...results.node import Node
 from ...results.profile import Profile
-from ...results.records import FORWARD
+from ...results.records import BACKWARD, OPTIMIZER, OUTSIDE
 from ..figures import Figure, own_seconds
 from ..findings import findings
+from ..folding import fold
 from ..limits.roofline import (
     ABOVE,
     LAUNCH,
@@ -18,50 +21,57 @@ from ..limits.roofline import (
     Roof,
     binding,
     ceilings_for,
+    compulsory_bytes,
+    fits_cache,
     roof_of,
     rows_of,
     waits_for_host,
 )
-from ..limits.utilization import lasting, step_seconds, unit_of
+from ..limits.utilization import lasting, unit_of
+from ..merging import known_sum
+from .page_data import Stacks
+from .page_step import UPDATE, Step, step_of
 
 
-def limits(profile: Profile, nodes: Sequence[Node], device: str | None = None) -> dict[str, Any]:
+def limits(profile: Profile, step: Step, device: str | None = None, *, folded: bool = True) -> dict[str, Any]:
     """What the page shows of the limits of the profile's device or a named one; nothing where no ceilings are known."""
-    ceilings = ceilings_for(profile, device)
-    roofs = _roofs(profile, nodes, ceilings) if ceilings is not None else None
+    ceilings, nodes = ceilings_for(profile, device), step.nodes
+    roofs = _roofs(profile, step, ceilings) if ceilings is not None else None
+    found: dict[str, Any] = {"findings": _findings(profile, Stacks(profile.root, folded=folded), device)}
     if ceilings is None or roofs is None:
-        return {"findings": _findings(profile, nodes, device)}
+        return found
     here = profile if device is None else None
-    return {
+    points = list((fold(profile.root) if folded else profile.root).walk())
+    return found | {
         "name": ceilings.name,
         "roofs": roofs,
         "bound": [_bound(here, node, roof, ceilings) for node, roof in zip(nodes, roofs, strict=True)],
-        "roofline": roofline_points(profile, nodes, ceilings, timed=device is None),
-        "findings": _findings(profile, nodes, device),
+        "roofline": roofline_points(profile, points, ceilings, timed=device is None),
     }
 
 
-def limit_figure(nodes: Sequence[Node], roofs: Sequence[Roof]) -> Figure:
-    """The least time of a subtree, all phases that ran."""
-    by_node = {id(node): roof.limit for node, roof in zip(nodes, roofs, strict=True)}
-    about = "the least time that the device needs for all phases that ran, unfused"
-    return Figure("limit", "limit", "seconds", about, of_node=lambda node: by_node[id(node)], views="page open")
+def limit_figure(step: Step, roofs: Sequence[Roof], name: str = "") -> Figure:
+    """The least time of a subtree, over the phases that its time covers; `name` is that of a device that is not here."""
+    by_path = {node.path: roof.limit for node, roof in zip(step.nodes, roofs, strict=True)}
+    label = f"limit on {name}" if name else "limit"
+    about = f"the least time that {name or 'the device'} needs for the same work and phases, unfused"
+    return Figure("limit", label, "seconds", about, of_node=lambda node: by_path[node.path], views="page open")
 
 
 BOUND_WORDS = {"depends on fusion": "compute- or memory-bound, which depends on fusion"}
 
 
-def limit_sentence(profile: Profile, found: dict[str, Any], device: str | None = None) -> str:
+def limit_sentence(profile: Profile, step: Step, found: dict[str, Any], device: str | None = None) -> str:
     """What binds the whole, and how near its time is to the limit: the end of the verdict."""
     if not found.get("roofs"):
         return ""
     bound, limit = found["bound"][0], found["roofs"][0].limit
     parts = [BOUND_WORDS.get(bound, f"{bound}-bound")] if bound else []
-    seconds = step_seconds(profile) if device is None else None
+    seconds = step.whole if device is None else None
     if device is not None and limit:
         parts.append(f"at least {lasting(profile, limit)} on {found['name']}")
     elif seconds and limit:
-        what = unit_of(profile)
+        what = unit_of(profile) if step.word == "step" or not profile.trained else step.word
         faster = limit > ABOVE * seconds
         parts.append(
             f"the {what} {'faster than its limit' if faster else f'at {min(1.0, limit / seconds):.0%} of its limit'}"
@@ -69,16 +79,31 @@ def limit_sentence(profile: Profile, found: dict[str, Any], device: str | None =
     return ", ".join(parts)
 
 
-def _roofs(profile: Profile, nodes: Sequence[Node], ceilings: Ceilings) -> list[Roof] | None:
-    """The roof of every subtree, each op looked at once; None if a peak is missing."""
-    dtype = profile.environment.dtype
-    found: dict[int, Roof] = {}
+def _roofs(profile: Profile, step: Step, ceilings: Ceilings) -> list[Roof] | None:
+    """The roof of every subtree, each op looked at once; None if a peak is missing.
+
+    A module's covers what its time covers; the optimizer's work on its parameters stands in the row of the optimizer's time.
+    """
+    dtype, nodes = profile.environment.dtype, step.nodes
+    work, update = (tuple(one for one in step.phases if (one == OPTIMIZER) is apart) for apart in (False, True))
+    rows = {node.path for node in nodes}
+    updates = next(path for path in (UPDATE, OUTSIDE, "") if path in rows)
+    own = {node.path: roof_of(node, ceilings, dtype=dtype, phases=work, own=True) for node in nodes}
+    others = [
+        roof_of(node, ceilings, dtype=dtype, phases=update, own=True) for node in nodes if node.own.optimizer != FREE
+    ]
+    found: dict[str, Roof] = {}
     for node in reversed(nodes):  # children before parents
-        own = roof_of(node, ceilings, dtype=dtype, own=True)
-        if own is None:
+        parts = [
+            own[node.path],
+            *(others if node.path == updates else ()),
+            *(found[child.path] for child in node.children),
+        ]
+        known = [part for part in parts if part is not None]
+        if len(known) < len(parts):
             return None
-        found[id(node)] = sum((found[id(child)] for child in node.children), start=own)
-    return [found[id(node)] for node in nodes]
+        found[node.path] = sum(known, start=NO_ROOF)
+    return [found[node.path] for node in nodes]
 
 
 def _bound(here: Profile | None, node: Node, roof: Roof, ceilings: Ceilings) -> str:
@@ -93,45 +118,89 @@ def roofline_points(
 ) -> dict[str, Any] | None:
     """A roof for each kind of unit that ran, and a point for every module that computes something itself.
 
-    A point has its rate if the times are the device's, and the peak of the unit that does most of its work.
+    A point has its rate if the times are the device's, and the peak of the unit that does most of its work; both are over
+    the phases that were timed by module.
     """
     if not (ceilings.bandwidth and ceilings.flops):
         return None
-    points, ran = [], dict[str, None]()
-    for number, node in enumerate(nodes):
-        own = node.own.forward
-        if not (own.macs and own.bytes):
-            continue
-        seconds = own_seconds(node) if timed else None
-        least = min(own.bytes, max(1, node.compulsory_bytes)) if not node.children else own.bytes
-        used = _units(node, ceilings, profile.environment.dtype)
-        ran |= dict.fromkeys(used)
-        points.append({
-            "module": number, "low": own.flops / own.bytes, "high": own.flops / least,
-            "rate": own.flops / seconds if seconds else None, "seconds": seconds, "peak": ceilings.flops[used[0]] if used else None,
-        })  # fmt: skip
-    if not points:
+    phases = tuple(phase for phase in step_of(profile).phases if phase != OPTIMIZER)
+    found = [(number, node, _work(node, phases)) for number, node in enumerate(nodes)]
+    used = {number: _units(node, ceilings, profile.environment.dtype, phases) for number, node, _ in found}
+    points = [
+        {"module": number, **_point(profile, node, work, used[number], ceilings, phases, timed=timed)}
+        for number, node, work in found
+        if work.flops and work.bytes
+    ]
+    ran = dict.fromkeys(key for keys in used.values() for key in keys)
+    if not (points and ran):
         return None
-    peaks = [{"name": unit_name(ceilings.flops, key), "flops": ceilings.flops[key]} for key in ran or ceilings.flops]
+    peaks = [{"name": unit_name(ceilings.flops, key), "flops": ceilings.flops[key]} for key in ran]
     name = f"{ceilings.name} ({ceilings.source})"
-    return {"device": name, "bandwidth": ceilings.bandwidth, "peaks": peaks, "points": points}
+    return {"device": name, "bandwidth": ceilings.bandwidth, "cache": ceilings.cache, "peaks": peaks, "points": points}
 
 
-def _units(node: Node, ceilings: Ceilings, dtype: str) -> list[str]:
+def _work(node: Node, phases: Sequence[str]) -> Cost:
+    """What a module itself does in these phases."""
+    return sum((getattr(node.own, phase) for phase in phases), start=FREE)
+
+
+def _point(
+    profile: Profile,
+    node: Node,
+    work: Cost,
+    used: Sequence[str],
+    ceilings: Ceilings,
+    phases: Sequence[str],
+    *,
+    timed: bool,
+) -> dict[str, Any]:
+    parts = ("latency", "backward_latency") if BACKWARD in phases else ("latency",)
+    seconds = known_sum(own_seconds(node, part) for part in parts) if timed else None
+    least = min(work.bytes, max(1, compulsory_bytes(node, phases))) if not node.children else work.bytes
+    roof = roof_of(node, ceilings, dtype=profile.environment.dtype, phases=phases, own=True) or NO_ROOF
+    point = {
+        "path": node.path, "kind": node.kind, "low": work.flops / work.bytes, "high": work.flops / least,
+        "rate": work.flops / seconds if seconds else None, "seconds": seconds or None, "limit": roof.limit or None,
+        "bound": _bound(profile if timed else None, node, roof, ceilings),
+        "peak": ceilings.flops[used[0]] if used else None, "unit": unit_name(ceilings.flops, used[0]) if used else "",
+    }  # fmt: skip
+    cached = fits_cache(node, ceilings, profile.root.param_bytes)
+    return point | {"above": _why_above(point, ceilings, cached=cached, masked=bool(work.skipped_macs))}
+
+
+def _why_above(point: dict[str, Any], ceilings: Ceilings, *, cached: bool, masked: bool) -> str:
+    """Why a point stands above its roof; empty if it does not."""
+    peak, bandwidth = point["peak"] or max(ceilings.flops.values()), ceilings.bandwidth or 0.0
+    rate = (point["rate"] or 0.0) / ABOVE
+    if rate <= min(peak, point["low"] * bandwidth):
+        return ""
+    if rate > peak:
+        return (
+            "attention counts dense, and its kernel skips the masked half"
+            if masked
+            else "it is faster than the peak listed here"
+        )
+    if rate <= point["high"] * bandwidth:
+        return "fused kernels move fewer bytes than its ops one by one"
+    if cached:
+        return f"its data fits the cache of {units.size(ceilings.cache or 0)}, which is faster than memory"
+    return "it moves fewer bytes than its ops read and write: a cache or a fused kernel holds them"
+
+
+def _units(node: Node, ceilings: Ceilings, dtype: str, phases: Sequence[str]) -> list[str]:
     """The keys of the peaks that a module's own products run at, most work first."""
-    rows = [row for row in rows_of(node, (FORWARD,)) if row.cost.macs]
+    rows = [row for row in rows_of(node, phases) if row.cost.macs]
     rows.sort(key=lambda row: -row.cost.macs)
     keys = dict.fromkeys(peak_key(ceilings.flops, row.dtype or dtype, row.op) for row in rows)
     return [key for key in keys if key in ceilings.flops]
 
 
-def _findings(profile: Profile, nodes: Sequence[Node], device: str | None) -> list[dict[str, Any]] | None:
+def _findings(profile: Profile, stacks: Stacks, device: str | None) -> list[dict[str, Any]] | None:
     found = findings(profile, device)
     if not found:
         return None
-    place = {node.path: number for number, node in enumerate(nodes)}
     return [
         {"title": one.what, "text": f"{one.evidence}; {one.verdict}", "next": one.next_move, "seconds": one.seconds or None,
-         "share": one.share or None, "modules": [place[path] for path in one.where if path in place]}
+         "share": one.share or None, "modules": list(dict.fromkeys(stacks.row[path] for path in one.where if path in stacks.row))}
         for one in found
     ]  # fmt: skip

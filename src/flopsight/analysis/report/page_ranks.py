@@ -8,7 +8,7 @@ from typing import Any
 from ...results.job import Job
 from ...results.node import Node
 from ..figures import BOOK, Figure
-from .page_data import grid
+from .page_data import Stacks, by_stack, grid
 
 COLUMNS = ("time", "flops", "step_flops", "params", "peak_bytes", "activation_bytes", "comm_bytes")
 """Figures of the book, in the order in which the page shows them."""
@@ -34,22 +34,19 @@ def ranks(job: Job) -> dict[str, Any]:
     return grid("Ranks side by side", columns, rows, about=_balance(job, list(values)))
 
 
-def collectives(nodes: Sequence[Node]) -> dict[str, Any] | None:
-    """Every collective by module; None if the model does not communicate."""
-    found = [(number, node, row) for number, node in enumerate(nodes) for row in (*node.comm, *node.setup_comm)]
-    if not found:
-        return None
+def collectives(nodes: Sequence[Node], stacks: Stacks) -> dict[str, Any] | None:
+    """Every collective by module, blocks of a stack together; None if the model does not communicate."""
     columns = [
         ("module", "text"), ("collective", "text"), ("phase", "text"), ("mesh dimension", "text"), ("ranks", "text"),
         ("calls", "count"), ("handed in", "bytes"), ("sent on a ring", "bytes"), ("time", "seconds"),
         ("exposed", "seconds"), ("note", "text"),
     ]  # fmt: skip
     rows = [
-        [node.path or node.kind, row.op, row.phase, row.dim or "", row.group_size, row.calls, row.bytes, row.wire_bytes,
-         row.seconds, row.exposed, "set-up, outside the totals" if row.setup else ", ".join(row.holds[:4])]
-        for _, node, row in found
+        (node.path, 0.0, (row.op, row.phase, row.dim or "", row.group_size, row.calls, row.bytes, row.wire_bytes,
+         row.seconds, row.exposed, "set-up, outside the totals" if row.setup else ", ".join(row.holds[:4])))
+        for node in nodes for row in (*node.comm, *node.setup_comm)
     ]  # fmt: skip
-    return grid("Collectives", columns, rows, [number for number, _, _ in found])
+    return by_stack("Collectives", columns, rows, stacks) if rows else None
 
 
 def _balance(job: Job, shown: Sequence[Figure]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from time import time_ns
 
 from ...results.records import OUTSIDE, Span
@@ -19,10 +20,7 @@ def trace_timeline(run: ModelRun) -> tuple[Span, ...]:
         run.step()
     spans = [*_modules(timer), *_work(trace.events, timer)]
     first = min((span.begin for span in spans), default=0)
-    shifted = (
-        Span(span.name, span.kind, span.begin - first, span.end - first, span.lane, span.path, span.shapes)
-        for span in spans
-    )
+    shifted = (replace(span, begin=span.begin - first, end=span.end - first) for span in spans)
     return tuple(sorted(shifted, key=lambda span: (span.begin, -span.end)))
 
 
@@ -36,8 +34,8 @@ def _work(events: list[TraceEvent], timer: Timer) -> Iterator[Span]:
     for event in events:
         if event.device:
             host = hosts.launcher(event)
-            path = hosts.place(host)[0] if host is not None else OUTSIDE
-            yield Span(event.name, "kernel", event.begin, event.end, event.lane, path)
+            path, phase = hosts.place(host) if host is not None else (OUTSIDE, "")
+            yield Span(event.name, "kernel", event.begin, event.end, event.lane, path, phase=phase)
         elif event.name.startswith(("aten::", NODE)) or event.shapes:
-            path, _ = hosts.place(event)
-            yield Span(event.name, "op", event.begin, event.end, event.lane, path, event.shapes)
+            path, phase = hosts.place(event)
+            yield Span(event.name, "op", event.begin, event.end, event.lane, path, event.shapes, phase)

@@ -16,11 +16,12 @@ from typing import Any
 from ... import units
 from ...analysis.compare import Comparison
 from ...analysis.passes import to_depth
-from ...analysis.report.page_data import report
+from ...analysis.report.page_data import Stacks, report
 from ...analysis.report.page_diff import diff_report, diff_tiles, diff_verdict
 from ...analysis.report.page_head import job_verdict, tiles, verdict
 from ...analysis.report.page_limits import limit_figure, limit_sentence, limits
 from ...analysis.report.page_ranks import collectives, ranks
+from ...analysis.report.page_step import Step, step_of
 from ...analysis.summary_facts import facts
 from ...files.printable import printable
 from ...files.whole_files import write_text
@@ -54,12 +55,10 @@ def render(profiled: Profile | Job, *, depth: int | None = None, full: bool = Fa
     """
     profile, job = (profiled.model, profiled) if isinstance(profiled, Job) else (profiled, None)
     shown = profile if depth is None else replace(profile, root=to_depth(depth)(profile.root))
-    name, nodes = title(profile, on), list(shown.walk())
-    found = limits(shown, nodes, on)
-    roofs = found.get("roofs")
-    extra = [limit_figure(nodes, roofs)] if roofs else []
+    step, folded = step_of(shown), not full
+    found = limits(shown, step, on, folded=folded)
     about_ranks = job_verdict(job) if job is not None else ""
-    said = ", ".join(part for part in (verdict(profile, on), limit_sentence(shown, found, on), about_ranks) if part)
+    said = ", ".join(part for part in (verdict(shown, on), limit_sentence(shown, step, found, on), about_ranks) if part)
     data = {
         "title": profile.root.kind,
         "about": about(profile, on) if job is None else f"{about(replace(profile, world=ALONE), on)}, {job.size} ranks",
@@ -70,16 +69,28 @@ def render(profiled: Profile | Job, *, depth: int | None = None, full: bool = Fa
             [[fact.label, units.say(fact.value, fact.unit), fact.note] for fact in group] for group in facts(profile)
         ],
         "coverage": {"complete": profile.coverage.complete, "lines": coverage_lines(profile)},
-        **report(shown, extra, found.get("bound", ()), folded=not full),
+        **_views(shown, step, found, on, folded=folded),
+        "ranks": _ranks(shown, job, folded=folded),
+    }
+    return page(title(profile, on), data, static_page(shown, max_rows=STATIC_ROWS, full=full, on=on))
+
+
+def _views(profile: Profile, step: Step, found: Mapping[str, Any], on: str | None, *, folded: bool) -> dict[str, Any]:
+    """The tabs; with limits of another device, the time is named after the device that it was measured on."""
+    env, roofs = profile.environment, found.get("roofs")
+    where = (env.device_name or env.device or "another device") if on is not None else ""
+    limit = [limit_figure(step, roofs, found["name"] if on else "")] if roofs else []
+    first = [*limit, step.figure(where)] if on is not None else [step.figure(), *limit]
+    return {
+        **report(profile, step, first, found.get("bound", ()), folded=folded, where=where),
         "roofline": found.get("roofline"),
         "findings": found["findings"],
-        "ranks": _ranks(shown, job),
     }
-    return page(name, data, static_page(shown, max_rows=STATIC_ROWS, full=full, on=on))
 
 
-def _ranks(profile: Profile, job: Job | None) -> list[dict[str, Any]] | None:
-    grids = [ranks(job) if job is not None else None, collectives(list(profile.walk()))]
+def _ranks(profile: Profile, job: Job | None, *, folded: bool) -> list[dict[str, Any]] | None:
+    stacks = Stacks(profile.root, folded=folded)
+    grids = [ranks(job) if job is not None else None, collectives(list(profile.walk()), stacks)]
     return [grid for grid in grids if grid is not None] or None
 
 

@@ -1,0 +1,100 @@
+"""A whole step on the report page: its rows, and the time of each, which add up to the step and cover the same phases."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+
+from ...results.costs import FREE
+from ...results.node import Node
+from ...results.profile import Profile
+from ...results.records import FORWARD, OUTSIDE, PHASES
+from ..figures import Figure
+from ..limits.utilization import step_seconds
+from ..merging import known_sum
+
+UPDATE, DATA = "<optimizer>", "<data>"
+"""Rows beside the model's modules, named like `<outside>`."""
+KINDS = {OUTSIDE: "loss, glue", UPDATE: "update of the parameters", DATA: "wait for the next batch"}
+
+
+@dataclass(frozen=True)
+class Step:
+    """What one step, or one forward, is made of."""
+
+    root: Node
+    """The model; what the step does outside of every module are further children of it."""
+    phases: tuple[str, ...]
+    """The phases that times and limits cover."""
+    seconds: Mapping[str, float]
+    """Time by path, submodules included; empty if nothing was timed."""
+    word: str = "step"
+    """What it is: a step or a forward."""
+
+    @property
+    def nodes(self) -> list[Node]:
+        """Every row, parents first."""
+        return list(self.root.walk())
+
+    @property
+    def whole(self) -> float | None:
+        """Seconds of all of it."""
+        return self.seconds.get("")
+
+    def own(self, node: Node) -> float | None:
+        """Seconds of a row without those of its submodules: never below zero, though clocks are not exact."""
+        if node.path not in self.seconds:
+            return None
+        below = sum(self.seconds.get(child.path, 0.0) for child in node.children)
+        return max(0.0, self.seconds[node.path] - below)
+
+    def figure(self, where: str = "") -> Figure:
+        """The time as a column; `where` names the device if the limits beside it are another's."""
+        label, views = (f"time on {where}", "page") if where else ("time", "page open")
+        more = (
+            "; the optimizer's step and what runs outside of modules have rows of their own"
+            if self.word == "step"
+            else ""
+        )
+        about = f"time of the {self.word}{f', measured on {where}' if where else ''}, submodules included{more}"
+        read = lambda node: self.seconds.get(node.path)  # noqa: E731
+        return Figure("time", label, "seconds", about, of_node=read, of_own=self.own, views=views)
+
+
+def step_of(profile: Profile) -> Step:
+    """The rows of a profile's step, or of its forward if no backward was timed by module."""
+    root, timing = profile.root, profile.timing
+    forward_only = not profile.trained or (bool(root.latency) and not root.backward_latency)
+    whole = step_seconds(replace(profile, trained=False) if forward_only else profile)
+    seconds = _measured(root, backward=not forward_only)
+    inside = seconds.get("", 0.0)
+    if not forward_only and whole:
+        seconds |= {UPDATE: timing.optimizer.median} if timing.optimizer else {}
+        seconds |= {DATA: timing.data_wait.median} if timing.data_wait and timing.iteration else {}
+    rest = (whole or 0.0) - inside - seconds.get(UPDATE, 0.0) - seconds.get(DATA, 0.0)
+    if (
+        inside and rest > 0
+    ):  # the root's own measurement includes what ran outside of every module; the rest belongs there too
+        seconds[OUTSIDE] = seconds.get(OUTSIDE, 0.0) + rest
+    if whole:
+        seconds[""] = whole
+    rows = set(seconds)
+    if profile.trained and not seconds and any(node.own.optimizer != FREE for node in root.walk()):
+        rows.add(UPDATE)
+    phases = (FORWARD,) if profile.trained and forward_only else PHASES
+    return Step(_with_rows(root, rows), phases, seconds, "forward" if forward_only else "step")
+
+
+def _measured(root: Node, *, backward: bool) -> dict[str, float]:
+    """Forward, and backward if it is asked for, of every module that was timed."""
+    found = (
+        (node.path, known_sum((node.latency, node.backward_latency if backward else None))) for node in root.walk()
+    )
+    return {path: seconds for path, seconds in found if seconds is not None}
+
+
+def _with_rows(root: Node, timed: Collection[str]) -> Node:
+    """The model with a row for each part of the step that is not a module's."""
+    rows = {path: Node(path, path, kind) for path, kind in KINDS.items() if path in timed}
+    rows |= {one.path: replace(one, kind=KINDS[OUTSIDE]) for one in root.children if one.path == OUTSIDE}
+    return replace(root, children=(*(one for one in root.children if one.path != OUTSIDE), *rows.values()))
