@@ -2,7 +2,8 @@
 
 export interface State {
   tab: string;
-  focus: number;
+  /** The path of the row in focus; a stack's holds a range: h.0-23.mlp. */
+  focus: string;
   metric: string;
   colour: string;
   sort: string;
@@ -12,19 +13,21 @@ export interface State {
   columns: string;
   own: boolean;
   flat: boolean;
+  /** Every block of a stack by itself. */
+  apart: boolean;
 }
 
 type Listener = (state: State, changed: ReadonlySet<keyof State>) => void;
 
 const DEFAULTS: State = {
-  tab: "modules", focus: 0, metric: "", colour: "kind", sort: "", query: "", least: "", columns: "", own: false, flat: false,
+  tab: "modules", focus: "", metric: "", colour: "kind", sort: "", query: "", least: "", columns: "", own: false, flat: false, apart: false,
 };
 
 export class Store {
   readonly state: State = { ...DEFAULTS };
   private readonly listeners: Listener[] = [];
 
-  constructor(private readonly pathOf: (index: number) => string, private readonly indexOf: (path: string) => number) {
+  constructor() {
     this.read();
     window.addEventListener("hashchange", () => {
       if (location.hash.slice(1) === this.text()) return;
@@ -58,7 +61,7 @@ export class Store {
     for (const key of Object.keys(DEFAULTS) as (keyof State)[]) {
       const value = this.state[key];
       if (value === DEFAULTS[key]) continue;
-      words.set(key, key === "focus" ? this.pathOf(value as number) : String(value));
+      words.set(key, String(value));
     }
     return words.toString();
   }
@@ -68,8 +71,7 @@ export class Store {
     const words = new URLSearchParams(location.hash.slice(1));
     for (const [key, value] of words) {
       if (!(key in DEFAULTS)) continue;
-      const kind = typeof DEFAULTS[key as keyof State];
-      const read = key === "focus" ? Math.max(0, this.indexOf(value)) : kind === "boolean" ? value === "true" : value;
+      const read = typeof DEFAULTS[key as keyof State] === "boolean" ? value === "true" : value;
       (this.state as unknown as Record<string, unknown>)[key] = read;
     }
   }

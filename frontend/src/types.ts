@@ -47,8 +47,8 @@ export interface Grid {
   about?: string;
   columns: { label: string; unit: Metric["unit"] | "text" | "number" | "growth" }[];
   rows: (string | number | null)[][];
-  /** By row, the index of the module that it is about; -1 where it is about none. */
-  modules?: number[];
+  /** By row, the path of the row of modules that it is about; null if it is about none that is shown. */
+  modules?: (string | null)[];
 }
 
 export interface Finding {
@@ -57,23 +57,43 @@ export interface Finding {
   next: string;
   seconds: Num;
   share: Num;
-  modules: number[];
+  /** Paths of rows; a stack's holds a range: h.0-23.mlp. */
+  modules: string[];
+}
+
+export interface RooflinePoint {
+  /** The path of its row. */
+  path: string;
+  kind: string;
+  /** FLOPs per byte: unfused, and with nothing but inputs, parameters and outputs moved. */
+  low: number;
+  high: number;
+  /** FLOP/s; null if the times are not this device's. */
+  rate: Num;
+  seconds: Num;
+  limit: Num;
+  bound: string;
+  /** FLOP/s of the unit that does most of its products, and what that is. */
+  peak: Num;
+  unit: string;
+  /** Why it stands above its roof; empty if it does not. */
+  above: string;
 }
 
 export interface Roofline {
   device: string;
   bandwidth: number;
+  cache: Num;
   peaks: { name: string; flops: number }[];
-  /** module, low and high intensity (FLOP/byte), achieved FLOP/s, seconds, FLOP/s of the unit that it runs on */
-  points: { module: number; low: number; high: number; rate: Num; seconds: Num; peak: Num }[];
+  points: RooflinePoint[];
 }
 
-export interface Span {
-  name: string;
-  kind: string;
-  begin: number;
-  end: number;
-  lane: string;
+export interface Timeline {
+  words: string[];
+  /** name, kind, begin and end in nanoseconds, thread or stream, phase, path; texts are indices into `words`. */
+  spans: [name: number, kind: number, begin: number, end: number, lane: number, phase: number, path: number][];
+  /** By path of a module, the path of its row. */
+  rows: Record<string, string>;
 }
 
 export interface Tile {
@@ -99,7 +119,7 @@ export interface Report {
   operators: Grid | null;
   memory: { peak: Num; kinds: [string, number][]; curve: MemoryCurve | null; grid: Grid | null } | null;
   roofline?: Roofline | null;
-  timeline: Span[] | null;
+  timeline: Timeline | null;
   findings?: Finding[] | null;
   ranks?: Grid[] | null;
   diff?: Grid[] | null;

@@ -1,36 +1,31 @@
-// Numbers as text, with three significant digits.
+// Numbers as text, as flopsight's Python writes them: three significant digits.
+import shared from "./shared.json";
 import type { Metric, Num } from "./types";
 
-const PREFIXES = ["", "k", "M", "G", "T", "P", "E", "Z"];
+const TIMES = shared.times as [number, string][];
 
 function digits(value: number): string {
-  const size = Math.abs(value);
-  if (size >= 99.95) return value.toFixed(0);
-  if (size >= 9.995) return value.toFixed(1);
-  return value.toFixed(2);
+  if (!value) return "0";
+  const rounded = Number(value.toExponential(2)); // first, so that 9.996 is seen as the 10.0 it becomes
+  return rounded.toFixed(Math.max(0, 2 - Math.floor(Math.log10(Math.abs(rounded)))));
 }
 
 export function si(value: number, unit = ""): string {
-  if (Number.isInteger(value) && Math.abs(value) < 1000) return unit ? `${value} ${unit}` : String(value);
   let step = 0;
-  while (Math.abs(value) >= 999.5 && step < PREFIXES.length - 1) {
+  while (Math.abs(value) >= 999.5 && step < shared.prefixes.length - 1) {
     value /= 1000;
     step += 1;
   }
-  return `${digits(value)} ${PREFIXES[step]}${unit}`.trimEnd();
+  return `${!step && Number.isInteger(value) ? value : digits(value)} ${shared.prefixes[step]}${unit}`.trimEnd();
 }
 
 export function seconds(value: number): string {
-  if (value === 0) return "0 s";
-  const size = Math.abs(value);
-  if (size >= 1) return `${digits(value)} s`;
-  if (size >= 1e-3) return `${digits(value * 1e3)} ms`;
-  if (size >= 1e-6) return `${digits(value * 1e6)} us`;
-  return `${digits(value * 1e9)} ns`;
+  const [scale, unit] = (value ? TIMES.find(([times]) => Math.abs(value) * times >= 0.9995) : TIMES[0]) ?? TIMES[TIMES.length - 1]!;
+  return `${digits(value * scale)} ${unit}`;
 }
 
 export function percent(value: number): string {
-  if (value > 0 && value < 0.001) return "<0.1%";
+  if (value > 0 && value < 0.0005) return "<0.1%";
   const text = (value * 100).toFixed(1);
   return text === "100.0" ? "100%" : `${text}%`;
 }
@@ -46,7 +41,7 @@ export function say(value: Num | undefined, unit: Metric["unit"]): string {
   if (unit === "bytes") return si(value, "B");
   if (unit === "seconds") return seconds(value);
   if (unit === "rate") return si(value, "FLOP/s");
-  if (unit === "intensity") return `${digits(value)}`;
+  if (unit === "intensity") return digits(value);
   if (unit === "share") return percent(value);
   return si(value);
 }

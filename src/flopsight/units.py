@@ -15,23 +15,26 @@ from .errors import InputError
 # --- our own style: three significant digits -------------------------------------------------------------------
 
 
+PREFIXES = ("", "k", "M", "G", "T", "P", "E")
+TIMES = ((1, "s"), (1e3, "ms"), (1e6, "us"), (1e9, "ns"))
+"""Units of time, and how many of each are a second."""
+
+
 def si(value: float, unit: str = "") -> str:
     """Three significant digits and a decimal prefix: `si(1.28e12, "FLOP")` is `1.28 TFLOP`."""
-    prefixes = ("", "k", "M", "G", "T", "P", "E")
     scaled, place = value, 0
-    while abs(scaled) >= 999.5 and place < len(prefixes) - 1:
+    while abs(scaled) >= 999.5 and place < len(PREFIXES) - 1:
         scaled /= 1000
         place += 1
     whole = not place and scaled == int(scaled)  # 156 parameters are not 156.0
-    return f"{int(scaled) if whole else _three_digits(scaled)} {prefixes[place]}{unit}".rstrip()
+    return f"{int(scaled) if whole else _three_digits(scaled)} {PREFIXES[place]}{unit}".rstrip()
 
 
 def seconds(value: float) -> str:
     """A time with the unit that suits it: `25.7 ms`."""
-    for scale, unit in ((1, "s"), (1e3, "ms"), (1e6, "us")):
-        if abs(value) * scale >= 0.9995 or not value:
-            return f"{_three_digits(value * scale)} {unit}"
-    return f"{_three_digits(value * 1e9)} ns"
+    fitting = (pair for pair in TIMES if abs(value) * pair[0] >= 0.9995 or not value)
+    scale, unit = next(fitting, TIMES[-1])
+    return f"{_three_digits(value * scale)} {unit}"
 
 
 def size(value: float) -> str:

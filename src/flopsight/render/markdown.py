@@ -13,7 +13,7 @@ from .page import Column, Grid, Heading, Lines, Page
 from .summary import caveat_lines, coverage_lines, title, totals
 from .tree import legend, tree_grid
 
-_MARKUP = re.compile(r"[\\`*_\[\]>|]|<(?!\d)")
+MARKUP = re.compile(r"[\\`*_\[\]>|]|<(?!\d)")
 """A `<` before a digit is not markup: `<0.1%`."""
 
 
@@ -53,4 +53,4 @@ def grid(table: Grid) -> str:
 
 def escaped(text: str) -> str:
     """Text in which Markdown sees no markup."""
-    return _MARKUP.sub(r"\\\g<0>", text)
+    return MARKUP.sub(r"\\\g<0>", text)

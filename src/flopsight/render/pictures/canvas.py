@@ -8,6 +8,7 @@ from typing import Any
 
 from ...errors import InputError
 from ...files.printable import printable
+from ..palette import GREY, HUES
 
 try:
     import matplotlib as mpl
@@ -16,9 +17,6 @@ try:
 except ImportError:
     raise InputError("Pictures need matplotlib: pip install 'flopsight[plots]'.") from None
 
-HUES = ("#56B4E9", "#E69F00", "#009E73", "#CC79A7", "#F0E442", "#0072B2", "#D55E00")
-"""Okabe's and Ito's colours, which the colour-blind tell apart; neighbours differ in lightness too."""
-GREY = "#C8C8C8"
 SMALL, USUAL = 6.5, 8.0
 """Sizes of letters in points."""
 LETTER = 0.62

@@ -13,7 +13,8 @@ from ...analysis.limits.utilization import step_seconds
 from ...errors import InputError
 from ...results.node import Node
 from ...results.profile import Profile
-from .canvas import GREY, HUES, SMALL, USUAL, Picture, canvas, colours, fitted, legend, plain
+from ..palette import GREY, HUES
+from .canvas import SMALL, USUAL, Picture, canvas, colours, fitted, legend, plain
 
 LEAST = 0.004
 """Share of the width below which a module is not drawn."""

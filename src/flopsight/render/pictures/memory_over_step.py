@@ -7,11 +7,10 @@ from typing import Any
 
 from ... import units
 from ...errors import InputError
-from ...results.memory_curve import LASTING_FIRST, MemoryCurve
+from ...results.memory_curve import MemoryCurve
 from ...results.profile import Profile
-from .canvas import GREY, HUES, SMALL, USUAL, Picture, canvas, plain
-
-COLOURS = dict(zip(LASTING_FIRST, (*HUES, "#999999", "#332288", "#DDCC77"), strict=False))
+from ..palette import GREY, KINDS
+from .canvas import SMALL, USUAL, Picture, canvas, plain
 
 
 def drawn(profile: Profile, width: float) -> Picture:
@@ -23,7 +22,7 @@ def drawn(profile: Profile, width: float) -> Picture:
         )
     picture, axes = canvas(width, max(2.2, 0.4 * width))
     sizes = [found.kinds[kind] for kind in found.stacked]
-    shades = [COLOURS.get(kind, GREY) for kind in found.stacked]
+    shades = [KINDS.get(kind, GREY) for kind in found.stacked]
     axes.stackplot(found.at, sizes, labels=list(map(plain, found.stacked)), colors=shades, step="post", linewidth=0)
     top = max(found.total)
     _mark_phases(axes, found, top)

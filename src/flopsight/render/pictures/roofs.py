@@ -13,7 +13,8 @@ from ...analysis.report.page_limits import roofline_points
 from ...errors import InputError
 from ...results.node import Node
 from ...results.profile import Profile
-from .canvas import GREY, HUES, SMALL, USUAL, Picture, canvas, colours, legend, plain
+from ..palette import GREY, HUES
+from .canvas import SMALL, USUAL, Picture, canvas, colours, legend, plain
 
 MOST_NAMES = 8
 """Points that are named, the longest first."""

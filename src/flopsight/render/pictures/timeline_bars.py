@@ -9,7 +9,8 @@ from ... import units
 from ...errors import InputError
 from ...results.profile import Profile
 from ...results.records import Span
-from .canvas import HUES, SMALL, USUAL, Picture, canvas, fitted, plain
+from ..palette import HUES
+from .canvas import SMALL, USUAL, Picture, canvas, fitted, plain
 
 ROW = 0.22
 MOST_DEPTHS = 6
