@@ -1,9 +1,10 @@
 // Memory over the step: kinds stacked, phases marked, the peak named; the pointer or the arrow keys read any point.
 import { clear, colour, el, fit } from "./dom";
-import { kindColour } from "./kinds";
+import { kindColour } from "./palette";
 import type { Store } from "./state";
 import type { Tree } from "./tree";
 import type { MemoryCurve } from "./types";
+import { ticks } from "./layout";
 import { si } from "./units";
 
 const HEIGHT = 300;
@@ -15,11 +16,11 @@ export function curveView(curve: MemoryCurve, tree: Tree | null, store: Store): 
   const last = Math.max(1, curve.at[curve.at.length - 1]!);
   const place = (i: number) => {
     const module = curve.modules[i]!;
-    const path = tree && module >= 0 ? tree.path(module) || "the model" : "";
+    const path = tree && module >= 0 ? tree.modules.path[module] || "the model" : "";
     return [curve.phases[i] || "before the step", path].filter(Boolean).join(" of ");
   };
   const said = `Memory over the step. Peak ${si(top, "B")} in ${place(curve.peak)}. The arrow keys read single points, Enter goes to the module.`;
-  const canvas = el("canvas", { role: "img", tabindex: "0", "aria-label": said }) as HTMLCanvasElement;
+  const canvas = el("canvas", { role: "application", "aria-roledescription": "chart", tabindex: "0", "aria-label": said }) as HTMLCanvasElement;
   const tip = el("div", { class: "tip", hidden: true, role: "status" });
   const box = el("div", { class: "canvas-box" }, canvas, tip);
   let shown: number | null = null;
@@ -42,7 +43,7 @@ export function curveView(curve: MemoryCurve, tree: Tree | null, store: Store): 
       ink.closePath();
       ink.fillStyle = kindColour(kind);
       ink.fill();
-      over.forEach((value, i) => (base[i] = value));
+      over.forEach((value, i) => { base[i] = value; });
     });
     phases(ink);
     mark(ink, curve.peak, `peak ${si(top, "B")}, ${place(curve.peak)}`);
@@ -64,7 +65,7 @@ export function curveView(curve: MemoryCurve, tree: Tree | null, store: Store): 
     ink.fillStyle = colour("soft");
     ink.textBaseline = "middle";
     ink.textAlign = "right";
-    for (const value of rounded(top)) {
+    for (const value of ticks(0, top, 5)) {
       ink.beginPath();
       ink.moveTo(LEFT, y(value));
       ink.lineTo(LEFT + width(), y(value));
@@ -128,7 +129,7 @@ export function curveView(curve: MemoryCurve, tree: Tree | null, store: Store): 
   };
   const go = (i: number | null) => {
     const module = i === null ? -1 : curve.modules[i]!;
-    if (module >= 0) store.set({ tab: "modules", focus: module });
+    if (tree && module >= 0) store.set({ tab: "modules", focus: tree.home(module).key });
   };
   const under = (event: MouseEvent) => {
     const at = ((event.offsetX - LEFT) / width()) * last;
@@ -152,12 +153,4 @@ export function curveView(curve: MemoryCurve, tree: Tree | null, store: Store): 
   new ResizeObserver(draw).observe(box);
   const legend = el("div", { class: "legend" }, ...[...curve.kinds].reverse().map((kind) => el("span", {}, el("i", { style: `background:${kindColour(kind)}` }), kind)));
   return el("div", {}, el("h2", {}, "Over the step"), box, legend);
-}
-
-/** Four or five round values from 0 up to the top. */
-function rounded(top: number): number[] {
-  const rough = top / 4 || 1;
-  const power = 10 ** Math.floor(Math.log10(rough));
-  const step = [1, 2, 2.5, 5, 10].map((one) => one * power).find((one) => one >= rough)!;
-  return Array.from({ length: Math.floor(top / step) + 1 }, (_, i) => i * step);
 }

@@ -1,11 +1,12 @@
 // Everything known about the module in focus.
 import { clear, el } from "./dom";
 import type { Store } from "./state";
-import type { Tree } from "./tree";
+import type { Group, Tree } from "./tree";
+import type { OpRow } from "./types";
 import { percent, say, si } from "./units";
 
 export class Details {
-  readonly element = el("aside", { class: "details", "aria-label": "The module in focus", "aria-live": "polite" });
+  readonly element = el("aside", { class: "details", "aria-label": "The module in focus", tabindex: "0" });
 
   constructor(private readonly tree: Tree, private readonly store: Store) {
     store.on((_, changed) => {
@@ -17,42 +18,50 @@ export class Details {
   private draw(): void {
     const { tree } = this;
     const { modules } = tree;
-    const module = this.store.state.focus;
+    const group = tree.find(this.store.state.focus) ?? tree.root;
+    const times = group.modules.length;
     clear(this.element);
     const facts: [string, string][] = [
-      ["class", tree.word(modules.kind, module)],
-      ["calls", si(modules.calls[module] ?? 0)],
-      ["input", tree.word(modules.input, module)],
-      ["output", tree.word(modules.output, module)],
-      ["arguments", tree.word(modules.extra, module)],
-      ["bound by", tree.word(modules.bound, module)],
-      ["note", tree.word(modules.mark, module)],
+      ["class", tree.kind(group)],
+      ["calls", si(group.modules.reduce((sum, module) => sum + (modules.calls[module] ?? 0), 0))],
+      ["input", tree.word(modules.input, group)],
+      ["output", tree.word(modules.output, group)],
+      ["arguments", tree.word(modules.extra, group)],
+      ["bound by", tree.word(modules.bound, group)],
+      ["note", tree.word(modules.mark, group)],
     ];
     const list = el("dl", {});
     for (const [name, text] of facts) if (text && text !== "0") list.append(el("dt", {}, name), el("dd", {}, text));
-    const figures = el("table", {}, el("tr", {}, ...["", "total", "%", "self"].map((word) => el("th", {}, word))));
+    const figures = el("table", {}, el("tr", {}, ...["figure", "total", "share", times > 1 ? "each" : "self"].map((word) => el("th", { scope: "col" }, word))));
     for (const metric of modules.metrics) {
-      const [value, own, whole] = [metric.total[module] ?? null, metric.own?.[module] ?? null, metric.total[0] ?? null];
-      if (!value && !own) continue;
+      const [value, own, whole] = [tree.value(metric, group, false), tree.value(metric, group, true), metric.total[0] ?? null];
+      if (!value && !(metric.own && own)) continue;
+      const last = times > 1 ? (value === null ? null : value / times) : metric.own ? own : null;
       figures.append(el("tr", { title: metric.about },
-        el("td", {}, metric.label), el("td", {}, say(value, metric.unit)),
-        el("td", { class: "soft" }, metric.adds && value && whole ? percent(value / whole) : ""),
-        el("td", {}, metric.own ? say(own, metric.unit) : "")));
+        el("th", { scope: "row" }, metric.label), el("td", {}, say(value, metric.unit)),
+        el("td", { class: "soft" }, metric.adds && value && whole ? percent(value / whole) : ""), el("td", {}, say(last, metric.unit))));
     }
-    this.element.append(el("h2", {}, tree.path(module) || tree.word(modules.kind, module)), list, figures, this.operators(module));
+    this.element.append(el("h2", {}, group.key || tree.kind(group), times > 1 ? el("b", { class: "times" }, tree.times(group)) : null), list, figures, this.operators(group));
   }
 
-  private operators(module: number): HTMLElement | string {
-    const rows = this.tree.modules.ops[String(module)];
-    if (!rows?.length) return "";
-    const { words } = this.tree.modules;
-    const table = el("table", {}, el("tr", {}, ...["operator", "phase", "calls", "FLOPs", "bytes", "dtype"].map((word) => el("th", {}, word))));
-    for (const [op, phase, calls, flops, bytes, status, dtype] of rows) {
+  private operators(group: Group): HTMLElement | string {
+    const { words, ops } = this.tree.modules;
+    const sums = new Map<string, OpRow>();
+    for (const module of group.modules) {
+      for (const [op, phase, calls, flops, bytes, status, dtype] of ops[String(module)] ?? []) {
+        const key = `${op} ${phase} ${status} ${dtype}`;
+        const before = sums.get(key) ?? [op, phase, 0, 0, 0, status, dtype];
+        sums.set(key, [op, phase, before[2] + calls, before[3] + flops, before[4] + bytes, status, dtype]);
+      }
+    }
+    if (!sums.size) return "";
+    const table = el("table", {}, el("tr", {}, ...["operator", "phase", "calls", "FLOPs", "bytes", "dtype"].map((word) => el("th", { scope: "col" }, word))));
+    for (const [op, phase, calls, flops, bytes, status, dtype] of sums.values()) {
       const unknown = words[status] === "unknown";
       table.append(el("tr", unknown ? { class: "warn", title: "This operator has no formula: its work is not in the totals." } : {},
         el("td", {}, words[op]!), el("td", {}, words[phase]!), el("td", {}, si(calls)), el("td", {}, unknown ? "unknown" : si(flops)),
         el("td", {}, si(bytes, "B")), el("td", {}, words[dtype]!)));
     }
-    return el("details", { open: rows.length < 12 }, el("summary", {}, `Operators run here (${rows.length})`), table);
+    return el("details", { open: sums.size < 12 }, el("summary", {}, `Operators run here (${sums.size})`), el("div", { class: "wide", tabindex: "0", role: "region", "aria-label": "Operators run here" }, table));
   }
 }

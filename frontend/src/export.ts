@@ -1,5 +1,6 @@
 // A table as Markdown, CSV or LaTeX: on the clipboard or in a file.
 import { el } from "./dom";
+import shared from "./shared.json";
 
 export interface Table {
   head: string[];
@@ -8,10 +9,12 @@ export interface Table {
 }
 
 /** A name from a profile may hold anything: no control characters, no markup of the target. */
-const plain = (text: string) => text.replace(/[\u0000-\u001f\u007f-\u009f]+/g, " ");
+const plain = (text: string) => text.replace(/\p{Cc}+/gu, " ");
+const MARKUP = new RegExp(shared.markdown, "g");
+const LATEX = shared.latex as Record<string, string>;
 
 export function markdown({ head, rows }: Table): string {
-  const cell = (text: string) => plain(text).replace(/[\\|`*_<>[\]]/g, (letter) => `\\${letter}`).replace(/^ +/, (pad) => "&nbsp;".repeat(pad.length));
+  const cell = (text: string) => plain(text).replace(MARKUP, (letter) => `\\${letter}`).replace(/^ +/, (pad) => "&nbsp;".repeat(pad.length));
   const line = (cells: string[]) => `| ${cells.map(cell).join(" | ")} |`;
   const rule = `| :--- |${head.slice(1).map(() => " ---: |").join("")}`;
   return [line(head), rule, ...rows.map(line)].join("\n");
@@ -22,18 +25,14 @@ export function csv({ head, raw }: Table): string {
     if (value === null) return "";
     if (typeof value === "number") return String(value);
     const text = plain(value);
-    const safe = /^[=+\-@]/.test(text) ? `'${text}` : text;
+    const safe = shared.formula.some((sign) => text.startsWith(sign)) ? `'${text}` : text;
     return /[",]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
   };
-  return [head, ...raw].map((cells) => cells.map(cell).join(",")).join("\n") + "\n";
+  return `${[head, ...raw].map((cells) => cells.map(cell).join(",")).join("\n")}\n`;
 }
 
-const LATEX: Record<string, string> = {
-  "\\": "\\textbackslash{}", "~": "\\textasciitilde{}", "^": "\\textasciicircum{}", "<": "\\textless{}", ">": "\\textgreater{}",
-};
-
 export function latex({ head, rows }: Table): string {
-  const cell = (text: string) => plain(text).replace(/[\\~^<>]|[&%$#_{}]/g, (letter) => LATEX[letter] ?? `\\${letter}`).replace(/^ +/, (pad) => `\\hspace{${pad.length / 2}em}`);
+  const cell = (text: string) => [...plain(text)].map((letter) => LATEX[letter] ?? letter).join("").replace(/^ +/, (pad) => `\\hspace{${pad.length / 2}em}`);
   const line = (cells: string[]) => `${cells.map(cell).join(" & ")} \\\\`;
   return [`\\begin{tabular}{l${"r".repeat(head.length - 1)}}`, "\\hline", line(head), "\\hline", ...rows.map(line), "\\hline", "\\end{tabular}"].join("\n");
 }
@@ -62,7 +61,7 @@ async function copy(text: string): Promise<boolean> {
 export function copyMenu(table: () => Table): HTMLElement {
   const said = el("span", { role: "status", class: "soft" });
   const menu = el("details", { class: "drop" }, el("summary", {}, "Copy"));
-  const button = (label: string, act: () => Promise<boolean> | void) =>
+  const button = (label: string, act: () => Promise<boolean> | undefined) =>
     el("button", { type: "button", onclick: async () => {
       const done = await act();
       said.textContent = done === false ? "The browser refused" : "Done";
@@ -73,7 +72,7 @@ export function copyMenu(table: () => Table): HTMLElement {
     button("as Markdown", () => copy(markdown(table()))),
     button("as CSV", () => copy(csv(table()))),
     button("as LaTeX", () => copy(latex(table()))),
-    button("Download CSV", () => download("modules.csv", csv(table()), "text/csv")),
+    button("Download CSV", () => { download("modules.csv", csv(table()), "text/csv"); return undefined; }),
   ));
   return el("span", {}, menu, said);
 }

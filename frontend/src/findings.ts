@@ -5,12 +5,17 @@ import type { Tree } from "./tree";
 import type { Finding } from "./types";
 import { percent, seconds } from "./units";
 
+/** What a finding promises, in words. */
+export function toWin(finding: Finding): string {
+  return finding.seconds === null ? "" : `at most ${seconds(finding.seconds)}${finding.share === null ? "" : ` (${percent(finding.share)})`} to win`;
+}
+
 export function findingsView(findings: Finding[], tree: Tree | null, store: Store): HTMLElement {
   const list = el("ol", { class: "findings" });
   for (const finding of findings) {
-    const win = finding.seconds === null ? "" : `at most ${seconds(finding.seconds)}${finding.share === null ? "" : ` (${percent(finding.share)})`} to win`;
-    const places = tree ? finding.modules.slice(0, 8).map((module) =>
-      el("button", { type: "button", class: "link", onclick: () => store.set({ tab: "modules", focus: module }) }, tree.path(module) || "the model")) : [];
+    const win = toWin(finding);
+    const places = tree ? finding.modules.slice(0, 8).flatMap((key) => tree.find(key) ?? []).map((group) =>
+      el("button", { type: "button", class: "link", onclick: () => store.set({ tab: "modules", focus: group.key }) }, tree.title(group))) : [];
     list.append(el("li", {}, el("b", {}, finding.title), win ? el("span", { class: "win" }, win) : null,
       el("p", {}, finding.text), finding.next ? el("p", {}, el("b", {}, "Next: "), finding.next) : null, el("p", { class: "places" }, ...places)));
   }

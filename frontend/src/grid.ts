@@ -40,11 +40,11 @@ export function gridView(grid: Grid, store: Store | null): HTMLElement {
           `${label}${column === i ? (down ? " ▼" : " ▲") : ""}`))))));
     const body = el("tbody", {});
     for (const i of sorted.slice(0, most)) {
-      const module = grid.modules?.[i] ?? -1;
+      const module = grid.modules?.[i] ?? null;
       body.append(el("tr", {}, ...grid.rows[i]!.map((value, at) => {
         const unit = grid.columns[at]!.unit;
         const shown = text(value, at);
-        if (at === 0 && module >= 0 && store) {
+        if (at === 0 && module !== null && store) {
           return el("td", { class: "left" }, el("button", { type: "button", class: "link", onclick: () => store.set({ tab: "modules", focus: module }) }, shown));
         }
         const sign = (unit === "growth" || grid.columns[at]!.label.startsWith("change")) && typeof value === "number" ? (value > 0 ? " grew" : value < 0 ? " fell" : "") : "";
@@ -59,5 +59,5 @@ export function gridView(grid: Grid, store: Store | null): HTMLElement {
   draw();
   const copied = () => ({ head: grid.columns.map((one) => one.label), rows: grid.rows.map((row) => row.map(text)), raw: grid.rows });
   return el("section", {}, el("div", { class: "controls" }, el("h2", {}, grid.title), copyMenu(copied)),
-    grid.about ? el("p", { class: "soft about" }, grid.about) : null, el("div", { class: "grid-box" }, table), more);
+    grid.about ? el("p", { class: "soft about" }, grid.about) : null, el("div", { class: "grid-box", tabindex: "0", role: "region", "aria-label": grid.title }, table), more);
 }

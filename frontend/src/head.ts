@@ -1,9 +1,11 @@
 // The top of the page: what was profiled, the verdict, the figures asked for first, and every figure below a fold.
 import { el } from "./dom";
 import { download } from "./export";
+import { toWin } from "./findings";
+import type { Store } from "./state";
 import type { Report, Tile } from "./types";
 
-export function head(report: Report): HTMLElement {
+export function head(report: Report, store: Store): HTMLElement {
   const flip = el("button", { type: "button", class: "flip", title: "Light or dark", "aria-label": "Switch between light and dark", onclick: () => {
     document.documentElement.toggleAttribute("data-flipped");
     window.dispatchEvent(new Event("resize"));
@@ -12,10 +14,21 @@ export function head(report: Report): HTMLElement {
   return el("header", {},
     el("div", { class: "top" }, el("div", { class: "named" }, el("h1", {}, report.title), el("p", { class: "soft" }, report.about)), save, flip),
     report.verdict ? el("p", { class: "verdict" }, report.verdict) : null,
+    first(report, store),
     el("dl", { class: "tiles" }, ...report.tiles.map((tile) => tileView(tile, report))),
     report.coverage.complete ? null : el("div", { class: "warn", role: "note" }, ...report.coverage.lines.map((line) => el("p", {}, line))),
     el("div", { class: "folds" }, figures(report), notes(report)),
   );
+}
+
+/** The finding that promises most, with the way to the others. */
+function first({ findings }: Report, store: Store): HTMLElement | null {
+  const [top] = findings ?? [];
+  if (!top) return null;
+  const win = toWin(top);
+  const all = findings!.length > 1 ? `All ${findings!.length} findings` : "The finding";
+  return el("p", { class: "first" }, el("b", {}, "Change first: "), top.title, win ? el("span", { class: "win" }, win) : null, top.next ? el("span", { class: "soft" }, ` ${top.next} `) : " ",
+    el("button", { type: "button", class: "link", onclick: () => store.set({ tab: "findings" }) }, all));
 }
 
 /** A figure, with a sign beside it where a note is about it. */

@@ -6,6 +6,7 @@ import { gridView } from "./grid";
 import { head } from "./head";
 import { Icicle } from "./icicle";
 import { memoryView } from "./memory";
+import { Classes } from "./palette";
 import { readReport } from "./payload";
 import { rooflineView } from "./roofline";
 import { Store } from "./state";
@@ -17,17 +18,19 @@ import type { Report } from "./types";
 interface Tab { id: string; label: string; make: () => HTMLElement }
 
 function tabs(report: Report, tree: Tree | null, store: Store): Tab[] {
+  const classes = tree ? new Classes(tree) : null;
   const found: (Tab | null | undefined | false)[] = [
     report.diff && { id: "diff", label: "What changed", make: () => el("div", {}, ...report.diff!.map((grid) => gridView(grid, store))) },
-    tree && { id: "modules", label: "Modules", make: () => {
-      const [icicle, table, details] = [new Icicle(tree, store), new TreeTable(tree, store), new Details(tree, store)];
+    tree && classes && { id: "modules", label: "Modules", make: () => {
+      const [icicle, table, details] = [new Icicle(tree, store, classes), new TreeTable(tree, store), new Details(tree, store)];
       return el("div", { class: "modules" }, icicle.element, el("div", { class: "beside" }, table.element, details.element));
     } },
     report.findings && { id: "findings", label: "Findings", make: () => findingsView(report.findings!, tree, store) },
-    report.roofline && tree && { id: "roofline", label: "Roofline", make: () => rooflineView(report.roofline!, tree, store) },
+    report.roofline && tree && classes && { id: "roofline", label: "Roofline", make: () =>
+      el("div", { class: "beside" }, rooflineView(report.roofline!, tree, store, classes), new Details(tree, store).element) },
     report.operators && { id: "operators", label: "Operators", make: () => gridView(report.operators!, store) },
     report.memory && { id: "memory", label: "Memory", make: () => memoryView(report.memory!, tree, store) },
-    report.timeline && { id: "timeline", label: "Timeline", make: () => timelineView(report.timeline!) },
+    report.timeline && { id: "timeline", label: "Timeline", make: () => timelineView(report.timeline!, tree, store) },
     report.ranks && { id: "ranks", label: "Ranks", make: () => el("div", {}, ...report.ranks!.map((grid) => gridView(grid, store))) },
   ];
   return found.filter((tab): tab is Tab => Boolean(tab));
@@ -35,7 +38,7 @@ function tabs(report: Report, tree: Tree | null, store: Store): Tab[] {
 
 function strip(all: Tab[], store: Store): HTMLElement {
   const made = new Map<string, HTMLElement>();
-  const panel = el("main", { role: "tabpanel", id: "panel", tabindex: "-1" });
+  const panel = el("div", { role: "tabpanel", id: "panel", tabindex: "-1" });
   const buttons = all.map((tab) => el("button", { type: "button", role: "tab", id: `tab-${tab.id}`, "aria-controls": "panel", onclick: () => store.set({ tab: tab.id }) }, tab.label));
   const bar = el("div", { role: "tablist", class: "tabs", "aria-label": "Views" }, ...buttons);
   const show = () => {
@@ -64,18 +67,19 @@ function strip(all: Tab[], store: Store): HTMLElement {
     if (changed.has("tab")) show();
   });
   show();
-  return el("div", {}, bar, panel);
+  return el("main", {}, bar, panel);
 }
 
 async function start(): Promise<void> {
   const app = document.getElementById("app")!;
   const report = await readReport();
   const tree = report.modules ? new Tree(report.modules) : null;
-  const store = new Store((index) => tree?.path(index) ?? "", (path) => tree?.find(path) ?? -1);
+  const store = new Store();
+  if (tree && !tree.find(store.state.focus)) store.state.focus = "";
   const all = tabs(report, tree, store);
   if (!all.some((tab) => tab.id === store.state.tab) && all[0]) store.state.tab = all[0].id;
   else if (report.diff && !location.hash.includes("tab=")) store.state.tab = "diff";
-  app.replaceChildren(head(report), strip(all, store), el("footer", { class: "soft" }, report.made));
+  app.replaceChildren(head(report, store), strip(all, store), el("footer", { class: "soft" }, report.made));
   document.documentElement.dataset["ready"] = "yes";
   performance.mark("ready");
 }

@@ -2,7 +2,7 @@
 import { curveView } from "./curve";
 import { el } from "./dom";
 import { gridView } from "./grid";
-import { kindColour } from "./kinds";
+import { kindColour } from "./palette";
 import type { Store } from "./state";
 import type { Tree } from "./tree";
 import type { Report } from "./types";

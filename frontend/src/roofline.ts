@@ -1,69 +1,149 @@
-// The roofline: intensity against rate on two logarithmic axes, the device's ceilings above, a range for what fusion may win.
+// The roofline: intensity against rate on two logarithmic axes, a roof for each unit that ran, a point a row of the tree.
 import { clear, el, svg } from "./dom";
+import { type Box, placed, type Spot } from "./layout";
+import type { Classes } from "./palette";
 import type { Store } from "./state";
 import type { Tree } from "./tree";
-import type { Roofline } from "./types";
-import { seconds, si } from "./units";
+import type { Roofline, RooflinePoint } from "./types";
+import { percent, seconds, si } from "./units";
 
-const [WIDEST, NARROWEST, LEFT, BOTTOM, TOP, RIGHT] = [960, 340, 74, 44, 24, 20];
-const MOST_POINTS = 1500;
+const [WIDEST, NARROWEST, LEFT, BOTTOM, TOP, RIGHT] = [1000, 340, 62, 44, 16, 14];
+const [MOST_POINTS, MOST_NAMES, LETTER, LINE] = [400, 14, 6.1, 15];
 
-export function rooflineView(data: Roofline, tree: Tree, store: Store): HTMLElement {
-  // As wide as the page where that is narrow, so that letters keep their size.
-  const WIDTH = Math.max(NARROWEST, Math.min(WIDEST, document.documentElement.clientWidth - 24));
-  const HEIGHT = WIDTH < 600 ? 340 : 460;
-  const points = [...data.points].sort((a, b) => (b.seconds ?? 0) - (a.seconds ?? 0)).slice(0, MOST_POINTS);
+/** A point with what places it: the rate that it reached, or that of its roof, and its weight. */
+interface Placed { point: RooflinePoint; rate: number; weight: number }
+
+export function rooflineView(data: Roofline, tree: Tree, store: Store, classes: Classes): HTMLElement {
   const best = Math.max(...data.peaks.map((peak) => peak.flops));
   const roof = (intensity: number, peak: number) => Math.min(peak, intensity * data.bandwidth);
-  const rates = points.map((point) => point.rate ?? roof(point.low, point.peak ?? best)).filter((rate) => rate > 0);
-  const xs = points.flatMap((point) => [point.low, point.high]).filter((x) => x > 0);
-  const ridges = data.peaks.map((peak) => peak.flops / data.bandwidth);
-  const [x0, x1] = [Math.log10(Math.min(0.1, ...xs)), Math.log10(Math.max(...ridges, ...xs) * 3)];
-  const [y0, y1] = [Math.log10(Math.min(...rates, best / 100) / 2), Math.log10(Math.max(best, ...rates) * 2)];
-  const px = (x: number) => LEFT + ((Math.log10(x) - x0) / (x1 - x0)) * (WIDTH - LEFT - RIGHT);
-  const py = (y: number) => TOP + (1 - (Math.log10(y) - y0) / (y1 - y0)) * (HEIGHT - TOP - BOTTOM);
+  const points: Placed[] = data.points
+    .map((point) => ({ point, rate: point.rate ?? roof(point.low, point.peak ?? best), weight: point.seconds ?? point.limit ?? 0 }))
+    .filter(({ point, rate }) => point.low > 0 && rate > 0)
+    .sort((a, b) => b.weight - a.weight)
+    .slice(0, MOST_POINTS);
+  const timed = points.some(({ point }) => point.rate !== null);
+  const tip = el("div", { class: "told soft", role: "status" });
+  const box = el("div", { class: "chart" });
+  const draw = () => {
+    const width = Math.max(NARROWEST, Math.min(WIDEST, box.clientWidth || WIDEST));
+    box.replaceChildren(chart(data, points, width, roof, best, tree, store, classes, tip) as unknown as Node);
+  };
+  draw();
+  new ResizeObserver(draw).observe(box);
+  store.on((_, changed) => { if (changed.has("focus")) draw(); });
+  const above = points.filter(({ point }) => point.above);
+  const kinds = classes.named.filter((kind) => points.some(({ point }) => point.kind === kind));
+  const legend = el("div", { class: "legend" }, ...kinds.map((kind) => el("span", {}, el("i", { style: `background:${classes.hue(kind)}` }), kind)), el("span", {}, `area: ${timed ? "time" : "limit"}`));
+  const notes = [
+    "A line reaches from a module's intensity, op by op, to that with everything fused.",
+    data.cache ? `What fits the cache of ${si(data.cache, "B")} may stand above the roof of memory.` : "",
+    timed ? "" : "No times of this device: every module stands at its roof.",
+    above.length ? `${above.length} above ${above.length === 1 ? "its" : "their"} roof (marked with a ring): point at one to see why.` : "",
+  ].filter(Boolean).join(" ");
+  tell(tip, null, tree);
+  return el("section", { class: "roofs" }, el("h2", {}, `Roofline of ${data.device}`), box, legend, tip, el("p", { class: "soft about" }, notes));
+}
 
-  const chart = svg("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, class: "roofline", role: "group", "aria-label": `Roofline of ${data.device}` });
+function tell(tip: HTMLElement, at: Placed | null, tree: Tree): void {
+  clear(tip);
+  if (!at) {
+    tip.append("Point at a module, or move to one with Tab; a click selects it in every view.");
+    return;
+  }
+  const { point, rate } = at;
+  const group = tree.find(point.path);
+  const parts = [
+    `${point.rate === null ? "at most " : ""}${si(rate, "FLOP/s")} at ${point.low.toPrecision(3)} FLOPs per byte`,
+    point.seconds ? `takes ${seconds(point.seconds)}` : "",
+    point.limit ? `limit ${seconds(point.limit)}${point.seconds ? ` (${percent(Math.min(1, point.limit / point.seconds))} of the time)` : ""}` : "",
+    point.bound ? `bound by ${point.bound}` : "",
+    point.unit,
+    point.above ? `above its roof: ${point.above}` : "",
+  ];
+  tip.append(el("b", {}, group ? tree.title(group) : point.path), ` (${point.kind}), itself: ${parts.filter(Boolean).join(", ")}`);
+}
+
+function chart(
+  data: Roofline, points: Placed[], width: number, roof: (x: number, peak: number) => number, best: number, tree: Tree, store: Store, classes: Classes, tip: HTMLElement,
+): SVGElement {
+  const height = width < 600 ? 360 : 470;
+  const ridges = data.peaks.map((peak) => peak.flops / data.bandwidth);
+  const xs = [...points.flatMap(({ point }) => [point.low, point.high]), ...ridges];
+  const [x0, x1] = [Math.log10(Math.min(...xs) / 1.6), Math.log10(Math.max(...xs) * 2.5)];
+  const rates = points.map(({ rate }) => rate);
+  const [y0, y1] = [Math.log10(Math.max(Math.min(...rates), best * 1e-6) / 2), Math.log10(Math.max(best, ...rates) * 1.8)];
+  const px = (x: number) => LEFT + ((Math.log10(x) - x0) / (x1 - x0)) * (width - LEFT - RIGHT);
+  const py = (y: number) => TOP + (1 - (Math.log10(y) - y0) / (y1 - y0)) * (height - TOP - BOTTOM);
+  const view = svg("svg", { viewBox: `0 0 ${width} ${height}`, class: "roofline", role: "group", "aria-label": `Roofline of ${data.device}` });
   for (let e = Math.ceil(x0); e <= x1; e += 1) {
-    chart.append(svg("line", { x1: px(10 ** e), x2: px(10 ** e), y1: TOP, y2: HEIGHT - BOTTOM, class: "rule" }),
-      svg("text", { x: px(10 ** e), y: HEIGHT - BOTTOM + 16, "text-anchor": "middle" }, e >= 0 ? si(10 ** e) : String(10 ** e)));
+    view.append(svg("line", { x1: px(10 ** e), x2: px(10 ** e), y1: TOP, y2: height - BOTTOM, class: "rule" }),
+      svg("text", { x: px(10 ** e), y: height - BOTTOM + 16, "text-anchor": "middle" }, e >= 0 ? si(10 ** e) : String(10 ** e)));
   }
   for (let e = Math.ceil(y0); e <= y1; e += 1) {
-    chart.append(svg("line", { x1: LEFT, x2: WIDTH - RIGHT, y1: py(10 ** e), y2: py(10 ** e), class: "rule" }),
+    view.append(svg("line", { x1: LEFT, x2: width - RIGHT, y1: py(10 ** e), y2: py(10 ** e), class: "rule" }),
       svg("text", { x: LEFT - 6, y: py(10 ** e) + 4, "text-anchor": "end" }, si(10 ** e)));
   }
-  chart.append(svg("text", { x: (LEFT + WIDTH - RIGHT) / 2, y: HEIGHT - 8, "text-anchor": "middle" }, "FLOPs per byte"),
-    svg("text", { x: 14, y: HEIGHT / 2, transform: `rotate(-90 14 ${HEIGHT / 2})`, "text-anchor": "middle" }, "FLOP/s"));
-  for (const peak of data.peaks) {
+  view.append(svg("text", { x: (LEFT + width - RIGHT) / 2, y: height - 8, "text-anchor": "middle" }, "FLOPs per byte"),
+    svg("text", { x: 12, y: height / 2, transform: `rotate(-90 12 ${height / 2})`, "text-anchor": "middle" }, "FLOP/s"));
+
+  const taken: Box[] = [];
+  const write = (text: string, x: number, y: number, anchor: "start" | "end") => {
+    const room = text.length * LETTER;
+    taken.push({ x: anchor === "end" ? x - room : x, y: y - 11, width: room, height: LINE });
+    view.append(svg("text", { x, y, "text-anchor": anchor, class: "roof-name" }, text));
+  };
+  const left = 10 ** Math.max(x0, y0 - Math.log10(data.bandwidth));
+  [...data.peaks].sort((a, b) => b.flops - a.flops).forEach((peak) => {
     const ridge = peak.flops / data.bandwidth;
-    const left = 10 ** Math.max(x0, y0 - Math.log10(data.bandwidth));
-    const start = Math.min(left, ridge);
-    chart.append(svg("polyline", { points: `${px(start)},${py(roof(start, peak.flops))} ${px(ridge)},${py(peak.flops)} ${px(10 ** x1)},${py(peak.flops)}`, class: "roof" }),
-      svg("circle", { cx: px(ridge), cy: py(peak.flops), r: 3, class: "ridge" }),
-      svg("text", { x: WIDTH - RIGHT - 4, y: py(peak.flops) - 10, "text-anchor": "end" }, `${peak.name} ${si(peak.flops, "FLOP/s")}${WIDTH < 600 ? "" : `, ridge at ${si(ridge)}`}`));
-  }
-  const tip = el("div", { class: "soft", role: "status" }, `Point at a module. A bar reaches from the unfused to the fully fused intensity.${points.some((point) => point.rate) ? "" : " Without times on this device, every module is at the roof."}`);
-  const largest = Math.max(...points.map((point) => point.seconds ?? 0), 1e-12);
-  for (const point of points) {
-    if (!(point.low > 0)) continue;
-    const rate = point.rate ?? roof(point.low, point.peak ?? best);
-    const y = py(rate);
-    const group = svg("g", { class: "point", tabindex: 0, role: "button", "aria-label": tree.path(point.module) });
-    if (point.high > point.low) group.append(svg("line", { x1: px(point.low), x2: px(point.high), y1: y, y2: y, class: "range" }));
-    group.append(svg("circle", { cx: px(point.low), cy: y, r: 3 + 9 * Math.sqrt((point.seconds ?? 0) / largest) }));
-    const say = () => {
-      clear(tip);
-      tip.append(el("b", {}, tree.path(point.module) || "the model"), ` (${tree.word(tree.modules.kind, point.module)}): ${si(rate, "FLOP/s")} at ${point.low.toPrecision(3)} to ${point.high.toPrecision(3)} FLOP/byte`,
-        point.seconds ? `, ${seconds(point.seconds)}` : "");
-    };
-    group.addEventListener("mouseenter", say);
-    group.addEventListener("focus", say);
-    const go = () => store.set({ tab: "modules", focus: point.module });
-    group.addEventListener("click", go);
-    group.addEventListener("keydown", (event) => {
-      if ((event as KeyboardEvent).key === "Enter") go();
+    view.append(svg("polyline", { points: `${px(left)},${py(roof(left, peak.flops))} ${px(ridge)},${py(peak.flops)} ${px(10 ** x1)},${py(peak.flops)}`, class: "roof" }),
+      svg("circle", { cx: px(ridge), cy: py(peak.flops), r: 3, class: "ridge" }));
+    write(`${peak.name} ${si(peak.flops, "FLOP/s")}${width < 600 ? "" : `, ridge at ${si(ridge)}`}`, width - RIGHT - 4, py(peak.flops) - 5, "end");
+  });
+  // along the slope, above its middle
+  const [lowest, knee] = [Math.log10(left), Math.log10(Math.max(...ridges))];
+  const [mx, slope] = [10 ** (lowest + (knee - lowest) * 0.5), (-Math.atan2(py(left * data.bandwidth) - py(best), px(best / data.bandwidth) - px(left)) * 180) / Math.PI];
+  const [cx, cy] = [px(mx), py(mx * data.bandwidth) - 7];
+  view.append(svg("text", { x: cx, y: cy, transform: `rotate(${slope.toFixed(1)} ${cx} ${cy})`, "text-anchor": "middle", class: "roof-name" }, `memory ${si(data.bandwidth, "B/s")}`));
+  taken.push({ x: cx - 60, y: cy - 24, width: 120, height: 48 });
+
+  const largest = Math.max(...points.map(({ weight }) => weight), 1e-15);
+  const radius = ({ weight }: Placed) => 3 + 15 * Math.sqrt(weight / largest);
+  const chosen = store.state.focus;
+  for (const at of points) {
+    const { point, rate } = at;
+    const group = tree.find(point.path);
+    const name = group ? tree.title(group) : point.path;
+    const dot = svg("g", { class: `point${point.path === chosen ? " chosen" : ""}${point.above ? " above" : ""}`, tabindex: 0, role: "button", "aria-label": `${name}, ${si(rate, "FLOP/s")}`, "data-path": point.path, style: `--hue:${classes.hue(point.kind)}` });
+    if (point.high > point.low * 1.02) dot.append(svg("line", { x1: px(point.low), x2: px(point.high), y1: py(rate), y2: py(rate), class: "range" }));
+    if (point.above) dot.append(svg("circle", { cx: px(point.low), cy: py(rate), r: radius(at) + 3, class: "ring" }));
+    dot.append(svg("circle", { cx: px(point.low), cy: py(rate), r: radius(at) }));
+    for (const event of ["mouseenter", "focus"]) dot.addEventListener(event, () => tell(tip, at, tree));
+    const go = () => { store.set({ focus: point.path }); };
+    dot.addEventListener("click", go);
+    dot.addEventListener("keydown", (event) => {
+      const { key } = event as KeyboardEvent;
+      if (key !== "Enter" && key !== " ") return;
+      event.preventDefault();
+      go();
+      (document.querySelector(`.point[data-path="${CSS.escape(point.path)}"]`) as SVGElement | null)?.focus();
     });
-    chart.append(group);
+    view.append(dot);
   }
-  return el("section", {}, el("h2", {}, `Roofline of ${data.device}`), chart as unknown as HTMLElement, tip);
+  name(view, points.slice(0, MOST_NAMES), tree, px, py, radius, { x: LEFT, y: TOP, width: width - LEFT - RIGHT, height: height - TOP - BOTTOM }, taken, points);
+  return view;
+}
+
+/** Write the names of the heaviest points, each where nothing else stands. */
+function name(
+  view: SVGElement, points: Placed[], tree: Tree, px: (x: number) => number, py: (y: number) => number, radius: (at: Placed) => number, room: Box, taken: Box[], all: Placed[],
+): void {
+  const texts = points.map(({ point }) => {
+    const group = tree.find(point.path);
+    return group ? tree.short(group) : point.path;
+  });
+  const dots = all.slice(0, 40).map((at) => ({ x: px(at.point.low) - radius(at) * 0.7, y: py(at.rate) - radius(at) * 0.7, width: radius(at) * 1.4, height: radius(at) * 1.4 }));
+  const spots: Spot[] = points.map((at, i) => ({ x: px(at.point.low), y: py(at.rate), radius: radius(at), width: texts[i]!.length * LETTER }));
+  placed(spots, LINE, room, [...taken, ...dots]).forEach((box, i) => {
+    if (box) view.append(svg("text", { x: box.x, y: box.y + 11, class: "point-name" }, texts[i]!));
+  });
 }

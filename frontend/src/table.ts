@@ -2,34 +2,38 @@
 import { clear, el } from "./dom";
 import { copyMenu } from "./export";
 import type { Store } from "./state";
-import type { Row, Tree } from "./tree";
+import type { Group, Tree } from "./tree";
 import type { Metric } from "./types";
 import { say } from "./units";
 
 const HEIGHT = 26;
 const SPARE = 8;
 const MOST_PRINTED = 400;
+/** Widths in pixels: of a column, of one with a long title, of the output's shape, and bounds of the names'. */
+const [COLUMN, LONG, SHAPE, LEAST_NAME, MOST_NAME] = [84, 118, 116, 170, 440];
+
+interface Row { group: Group; depth: number }
 
 export class TreeTable {
   readonly element = el("section", { class: "table-box", "aria-label": "Modules" });
   private readonly scroller = el("div", { class: "scroller", tabindex: "0", role: "treegrid", "aria-label": "Module tree" });
   private readonly head = el("div", { class: "tr head", role: "row" });
-  private readonly body = el("div", { class: "rows" });
+  private readonly body = el("div", { class: "rows", role: "rowgroup" });
   private readonly status = el("span", { class: "soft", role: "status" });
   private rows: Row[] = [];
   private at = 0;
 
   constructor(private readonly tree: Tree, private readonly store: Store) {
-    this.scroller.append(this.head, this.body);
+    this.scroller.append(el("div", { class: "heads", role: "rowgroup" }, this.head), this.body);
     this.element.append(this.controls(), this.scroller);
     this.scroller.addEventListener("scroll", () => this.draw());
     this.scroller.addEventListener("keydown", (event) => this.key(event));
-    new ResizeObserver(() => this.draw()).observe(this.scroller);
+    new ResizeObserver(() => { this.fit(); this.draw(); }).observe(this.scroller);
     window.addEventListener("beforeprint", () => this.drawRows(0, MOST_PRINTED));
     window.addEventListener("afterprint", () => this.draw());
     store.on((_, changed) => {
       if (changed.has("focus")) this.show(store.state.focus);
-      else if (["sort", "query", "least", "metric", "columns", "own", "flat"].some((key) => changed.has(key as never))) this.update();
+      else if (["sort", "query", "least", "metric", "columns", "own", "flat", "apart"].some((key) => changed.has(key as never))) this.update();
     });
     this.update();
     if (store.state.focus) this.show(store.state.focus);
@@ -59,7 +63,7 @@ export class TreeTable {
     store.on((state) => {
       if (search.value !== state.query) search.value = state.query;
     });
-    const check = (key: "own" | "flat", label: string, about: string) => {
+    const check = (key: "own" | "flat" | "apart", label: string, about: string) => {
       const box = el("input", { type: "checkbox", onchange: () => store.set({ [key]: (box as HTMLInputElement).checked }) }) as HTMLInputElement;
       box.checked = store.state[key];
       store.on((state) => (box.checked = state[key]));
@@ -68,7 +72,8 @@ export class TreeTable {
     return el("div", { class: "controls" },
       search,
       check("own", "self only", "Figures of the module itself, without its submodules"),
-      check("flat", "flat list", "Every module by itself, so that sorting ranks all of them"),
+      check("flat", "flat list", "Every row without nesting, so that sorting ranks all of them"),
+      this.tree.modules.alike.length ? check("apart", "each block", "Every block of a stack in a row of its own") : null,
       el("button", { type: "button", onclick: () => { tree.setAll(true); this.update(); } }, "Expand all"),
       el("button", { type: "button", onclick: () => { tree.setAll(false); this.update(); } }, "Collapse"),
       this.filter(),
@@ -120,7 +125,7 @@ export class TreeTable {
     return menu;
   }
 
-  private order(): ((a: Row, b: Row) => number) | null {
+  private order(): ((a: Group, b: Group) => number) | null {
     const [id, direction] = this.store.state.sort.split(":");
     const up = direction === "asc" ? 1 : -1;
     if (id === "name") return (a, b) => up * this.tree.label(a).localeCompare(this.tree.label(b), undefined, { numeric: true });
@@ -137,26 +142,34 @@ export class TreeTable {
   }
 
   /** Whether a row has the share of the icicle's metric that the filter asks for. */
-  private large(): (row: Row) => boolean {
+  private large(): (group: Group) => boolean {
     const [least, metric] = [Number(this.store.state.least), this.tree.area(this.store.state.metric)];
     const whole = metric?.total[0] ?? 0;
     if (!least || !metric || !whole) return () => true;
-    return (row) => (this.tree.value(metric, row, false) ?? 0) >= least * whole;
+    return (group) => (this.tree.value(metric, group, false) ?? 0) >= least * whole;
   }
 
   update(): void {
     const { state } = this.store;
     const keeps = this.tree.search(state.query);
-    const [order, large] = [this.order(), this.large()];
-    this.rows = state.flat ? this.tree.flat(order, keeps, large) : this.tree.rows(order, keeps, large);
+    const choice = { order: this.order(), keeps, large: this.large(), apart: state.apart };
+    this.rows = state.flat ? this.tree.flat(choice) : this.tree.rows(choice);
     const matches = keeps ? keeps.reduce((sum, keep) => sum + (keep & 1), 0) : 0;
-    this.status.textContent = keeps ? `${matches} match${matches === 1 ? "" : "es"}` : `${this.rows.length} of ${this.tree.size} modules`;
+    this.status.textContent = keeps ? `${matches} match${matches === 1 ? "" : "es"}` : `${this.rows.length} rows of ${this.tree.size} modules`;
     this.at = Math.min(this.at, Math.max(0, this.rows.length - 1));
-    const widths = `var(--first, minmax(9rem, 22rem)) ${this.columns.map((metric) => (metric.label.length > 10 ? "8.6rem" : "6.6rem")).join(" ")} minmax(8rem, 1fr)`;
-    this.scroller.style.setProperty("--columns", widths);
+    this.fit();
     this.scroller.setAttribute("aria-rowcount", String(this.rows.length + 1));
     this.drawHead();
     this.draw();
+  }
+
+  /** Widths that fill the table without cutting a column, if there is room for all. */
+  private fit(): void {
+    const columns = this.columns.map((metric) => (metric.label.length > 16 ? LONG : COLUMN));
+    const rest = this.scroller.clientWidth - columns.reduce((sum, width) => sum + width, 0) - SHAPE;
+    const narrow = this.scroller.clientWidth < 700;
+    const name = Math.max(narrow ? 150 : LEAST_NAME, Math.min(MOST_NAME, rest));
+    this.scroller.style.setProperty("--columns", `${name}px ${columns.map((width) => `${width}px`).join(" ")} ${SHAPE + Math.max(0, rest - name)}px`);
   }
 
   private drawHead(): void {
@@ -164,18 +177,17 @@ export class TreeTable {
     const [sorted, direction] = this.store.state.sort.split(":");
     const title = (id: string, label: string, about: string) => {
       const arrow = sorted === id ? (direction === "asc" ? " ▲" : " ▼") : "";
-      return el("button", {
-        type: "button", class: id === "name" ? "td name" : "td", role: "columnheader", title: about, "data-sort": id,
-        "aria-sort": arrow ? (direction === "asc" ? "ascending" : "descending") : "none",
-        onclick: () => {
-          const next = sorted !== id ? `${id}:${id === "name" ? "asc" : "desc"}` : direction === "desc" ? `${id}:asc` : "";
-          this.store.set({ sort: next });
-        },
-      }, `${label}${arrow}`);
+      const sort = () => {
+        const next = sorted !== id ? `${id}:${id === "name" ? "asc" : "desc"}` : direction === "desc" ? `${id}:asc` : "";
+        this.store.set({ sort: next });
+      };
+      return el("div", {
+        class: id === "name" ? "td name" : "td", role: "columnheader", "aria-sort": arrow ? (direction === "asc" ? "ascending" : "descending") : "none",
+      }, el("button", { type: "button", title: about, "data-sort": id, onclick: sort }, `${label}${arrow}`));
     };
     this.head.append(title("name", "module", "The module's name and class"));
     for (const metric of this.columns) this.head.append(title(metric.id, metric.label, metric.about));
-    this.head.append(el("span", { class: "td shape" }, "output"));
+    this.head.append(el("div", { class: "td shape", role: "columnheader" }, el("span", {}, "output")));
   }
 
   /** Draw the rows in sight. */
@@ -183,6 +195,7 @@ export class TreeTable {
     const top = this.scroller.scrollTop;
     this.drawRows(Math.floor(top / HEIGHT) - SPARE, Math.ceil((top + this.scroller.clientHeight) / HEIGHT) + SPARE);
     this.body.style.height = `${this.rows.length * HEIGHT}px`;
+    this.scroller.setAttribute("aria-activedescendant", `row-${this.at}`);
   }
 
   private drawRows(from: number, to: number): void {
@@ -194,46 +207,60 @@ export class TreeTable {
 
   private row(place: number): HTMLElement {
     const { tree, store } = this;
-    const row = this.rows[place]!;
-    const { own } = store.state;
-    const opens = tree.hasChildren(row) && !store.state.flat && !store.state.query;
-    const times = row.run ? ` × ${row.run.length}` : "";
-    const mark = tree.word(tree.modules.mark, row.module);
-    const name = el("span", { class: "td name", role: "gridcell", title: tree.path(row.module) || "the model", style: `--depth:${row.depth}` },
+    const { group, depth } = this.rows[place]!;
+    const { own, flat, query } = store.state;
+    const opens = tree.hasChildren(group) && !flat && !query;
+    const open = tree.open.has(group.key);
+    const mark = tree.word(tree.modules.mark, group);
+    const name = el("span", { class: "td name", role: "gridcell", title: tree.title(group), style: `--depth:${depth}` },
       el("button", {
-        type: "button", class: "twist", tabindex: "-1", "aria-label": tree.isOpen(row) ? "Collapse" : "Expand", "data-opens": String(opens),
-        onclick: (event: MouseEvent) => { event.stopPropagation(); this.toggle(row); },
-      }, opens ? (tree.isOpen(row) ? "▾" : "▸") : ""),
-      store.state.flat && tree.path(row.module) ? `${tree.path(row.module)}: ${tree.word(tree.modules.kind, row.module)}` : tree.label(row),
-      times ? el("b", { class: "times" }, times) : null,
+        type: "button", class: "twist", tabindex: "-1", "aria-label": `${open ? "Collapse" : "Expand"} ${tree.title(group)}`, "data-opens": String(opens), disabled: !opens,
+        onclick: (event: MouseEvent) => { event.stopPropagation(); this.toggle(group); },
+      }, opens ? (open ? "▾" : "▸") : ""),
+      flat && group.key ? `${group.key}: ${tree.kind(group)}` : tree.label(group),
+      group.modules.length > 1 ? el("b", { class: "times" }, tree.times(group)) : null,
+      group.run > 1 && open && opens && !store.state.apart ? this.parting(group) : null,
       mark ? el("i", { class: "soft" }, ` ${mark}`) : null,
     );
     const cells = this.columns.map((metric) => {
-      const value = tree.value(metric, row, own);
+      const value = tree.value(metric, group, own);
       const whole = metric.total[0];
       const share = metric.adds && value && whole ? Math.min(1, value / whole) : 0;
       return el("span", { class: "td num", role: "gridcell", style: share ? `--share:${(share * 100).toFixed(1)}%` : undefined }, say(value, metric.unit));
     });
-    const chosen = !row.run && row.module === store.state.focus;
+    const chosen = group.key === store.state.focus;
     return el("div", {
-      class: `tr${chosen ? " chosen" : ""}${place === this.at ? " at" : ""}`, role: "row", style: `top:${place * HEIGHT}px`, "aria-level": row.depth + 1,
-      "aria-expanded": opens ? String(tree.isOpen(row)) : undefined, "aria-selected": String(chosen), "aria-rowindex": place + 2,
-      "data-path": row.run ? `${tree.path(row.module)}*` : tree.path(row.module),
-      onclick: () => { this.at = place; row.run ? this.toggle(row) : store.set({ focus: row.module }); this.draw(); },
-      ondblclick: () => this.toggle(row),
-    }, name, ...cells, el("span", { class: "td shape soft", role: "gridcell" }, tree.word(tree.modules.output, row.module)));
+      class: `tr${chosen ? " chosen" : ""}${place === this.at ? " at" : ""}`, role: "row", id: `row-${place}`, style: `top:${place * HEIGHT}px`, "aria-level": depth + 1,
+      "aria-expanded": opens ? String(open) : undefined, "aria-selected": String(chosen), "aria-rowindex": place + 2, "data-path": group.key,
+      onclick: () => { this.at = place; store.set({ focus: group.key }); this.draw(); },
+      ondblclick: () => this.toggle(group),
+    }, name, ...cells, el("span", { class: "td shape soft", role: "gridcell" }, tree.word(tree.modules.output, group)));
   }
 
-  private toggle(row: Row): void {
-    if (!this.tree.hasChildren(row)) return;
-    this.tree.toggle(row);
+  /** The button that shows the blocks of a stack one by one, or as one again. */
+  private parting(group: Group): HTMLElement {
+    const apart = this.tree.apart.has(group.key);
+    return el("button", { type: "button", class: "parting", tabindex: "-1", onclick: (event: MouseEvent) => { event.stopPropagation(); this.part(group); } }, apart ? "as one" : "each");
+  }
+
+  private part(group: Group): void {
+    const { apart } = this.tree;
+    if (!apart.delete(group.key)) apart.add(group.key);
     this.update();
   }
 
-  private show(module: number): void {
-    this.tree.reveal(module);
+  private toggle(group: Group): void {
+    if (!this.tree.hasChildren(group)) return;
+    this.tree.toggle(group);
     this.update();
-    const place = this.rows.findIndex((row) => !row.run && row.module === module);
+  }
+
+  private show(key: string): void {
+    const group = this.tree.find(key);
+    if (!group) return;
+    this.tree.reveal(group);
+    this.update();
+    const place = this.rows.findIndex((row) => row.group.key === key);
     if (place < 0) return;
     this.at = place;
     this.scrollTo(place);
@@ -247,8 +274,9 @@ export class TreeTable {
   }
 
   private key(event: KeyboardEvent): void {
-    const row = this.rows[this.at];
-    if (!row) return;
+    if (event.target !== this.scroller || !this.rows[this.at]) return;
+    const { group, depth } = this.rows[this.at]!;
+    const [opens, open] = [this.tree.hasChildren(group), this.tree.open.has(group.key)];
     const step = (to: number) => {
       this.at = Math.max(0, Math.min(this.rows.length - 1, to));
       this.scrollTo(this.at);
@@ -263,22 +291,24 @@ export class TreeTable {
       case "Home": step(0); break;
       case "End": step(this.rows.length - 1); break;
       case "ArrowRight":
-        if (this.tree.hasChildren(row) && !this.tree.isOpen(row)) this.toggle(row);
+        if (opens && !open) this.toggle(group);
         else step(this.at + 1);
         break;
       case "ArrowLeft":
-        if (this.tree.hasChildren(row) && this.tree.isOpen(row)) this.toggle(row);
+        if (opens && open) this.toggle(group);
         else {
           let up = this.at;
-          while (up > 0 && this.rows[up]!.depth >= row.depth) up -= 1;
+          while (up > 0 && this.rows[up]!.depth >= depth) up -= 1;
           step(up);
         }
         break;
       case "Enter":
       case " ":
-        if (row.run) this.toggle(row);
-        else this.store.set({ focus: row.module });
+        this.store.set({ focus: group.key });
         this.draw();
+        break;
+      case "x":
+        if (group.run > 1) this.part(group);
         break;
       default: return;
     }
@@ -288,11 +318,14 @@ export class TreeTable {
   /** The table as it stands, for the clipboard and for files. */
   private copied(): { head: string[]; rows: string[][]; raw: (string | number | null)[][] } {
     const { own } = this.store.state;
-    const names = this.rows.map((row) => `${"  ".repeat(row.depth)}${this.tree.label(row)}${row.run ? ` x ${row.run.length}` : ""}`);
+    const { tree, columns } = this;
+    const line = <T>(name: T, group: Group, cell: (value: number | null, metric: Metric) => T): (T | string)[] => [
+      name, ...columns.map((metric) => cell(tree.value(metric, group, own), metric)), tree.word(tree.modules.output, group),
+    ];
     return {
-      head: ["module", ...this.columns.map((metric) => metric.label), "output"],
-      rows: this.rows.map((row, i) => [names[i]!, ...this.columns.map((metric) => say(this.tree.value(metric, row, own), metric.unit)), this.tree.word(this.tree.modules.output, row.module)]),
-      raw: this.rows.map((row) => [this.tree.path(row.module), ...this.columns.map((metric) => this.tree.value(metric, row, own)), this.tree.word(this.tree.modules.output, row.module)]),
+      head: ["module", ...columns.map((metric) => metric.label), "output"],
+      rows: this.rows.map(({ group, depth }) => line(`${"  ".repeat(depth)}${tree.label(group)}${tree.times(group).replace("×", "x")}`, group, (value, metric) => say(value, metric.unit))),
+      raw: this.rows.map(({ group }) => line<string | number | null>(group.key, group, (value) => value)),
     };
   }
 }

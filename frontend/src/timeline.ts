@@ -1,59 +1,63 @@
-// One traced run as spans in lanes; the wheel zooms, dragging moves, + and - and the arrows do the same.
-import { clear, colour, el, fit, isDark } from "./dom";
-import type { Span } from "./types";
+// One traced run in lanes; the wheel zooms, dragging moves, + and - and the arrows do the same.
+import { clear, colour, el, fit } from "./dom";
+import { type Lane, lanesOf, type Span } from "./lanes";
+import { fitted, ticks } from "./layout";
+import { neutral, phaseColour } from "./palette";
+import type { Store } from "./state";
+import type { Tree } from "./tree";
+import type { Timeline } from "./types";
 import { seconds } from "./units";
 
-const ROW = 18;
-const AXIS = 20;
-const TICKS = 6;
-const HINT = "Point at a span. The wheel zooms and dragging moves; so do + and - and the arrow keys.";
-const HUES: Record<string, number> = { module: 212, op: 140, kernel: 30 };
+const [ROW, AXIS, GAP, TITLE] = [18, 22, 8, 14];
+const HINT = "Point at a span; a click selects its module. The wheel zooms and dragging moves; so do + and - and the arrow keys, Home shows all.";
 
-export function timelineView(spans: Span[]): HTMLElement {
-  const canvas = el("canvas", { tabindex: "0", role: "img", "aria-label": "Timeline of one run. Plus and minus zoom, the arrow keys move." }) as HTMLCanvasElement;
+export function timelineView(timeline: Timeline, tree: Tree | null, store: Store): HTMLElement {
+  const lanes = lanesOf(timeline);
+  const tops = starts(lanes);
+  const height = tops[tops.length - 1]! + 4;
+  const all = lanes.flatMap((lane) => lane.rows.flat());
+  const [from, to] = [Math.min(...extent(all, "begin", Math.min)), Math.max(...extent(all, "end", Math.max))];
+  const canvas = el("canvas", { tabindex: "0", role: "application", "aria-roledescription": "timeline", "aria-label": `Timeline of one run of ${seconds((to - from) / 1e9)}: ${lanes.map((lane) => lane.title).join("; ")}. Plus and minus zoom, the arrow keys move.` }) as HTMLCanvasElement;
   const box = el("div", { class: "canvas-box" }, canvas);
-  const tip = el("div", { class: "soft", role: "status" }, HINT);
-  const placed = stacked(spans);
-  const rows = placed.reduce((most, span) => Math.max(most, span.row), 0) + 1;
-  const [from, to] = [Math.min(...spans.map((span) => span.begin)), Math.max(...spans.map((span) => span.end))];
-  let [left, right] = [from, to];
+  const tip = el("div", { class: "told soft", role: "status" }, HINT);
+  let [left, right, dragged] = [from, to, 0];
 
-  const x = (time: number, width: number) => ((time - left) / (right - left || 1)) * width;
-  const axis = (ink: CanvasRenderingContext2D, width: number) => {
-    ink.fillStyle = colour("soft");
-    ink.strokeStyle = colour("line");
-    for (let i = 0; i < TICKS; i += 1) {
-      const at = (i / TICKS) * width;
-      ink.fillText(seconds((left - from + ((right - left) * i) / TICKS) / 1e9), at + 3, AXIS / 2);
+  const x = (time: number) => ((time - left) / (right - left || 1)) * box.clientWidth;
+  const axis = (ink: CanvasRenderingContext2D) => {
+    ink.textBaseline = "middle";
+    for (const at of ticks((left - from) / 1e9, (right - from) / 1e9, Math.max(2, box.clientWidth / 110))) {
+      const place = x(from + at * 1e9);
+      ink.strokeStyle = colour("line");
       ink.beginPath();
-      ink.moveTo(at + 0.5, 0);
-      ink.lineTo(at + 0.5, AXIS);
+      ink.moveTo(place + 0.5, 0);
+      ink.lineTo(place + 0.5, height);
       ink.stroke();
+      ink.fillStyle = colour("soft");
+      ink.fillText(at ? seconds(Number(at.toPrecision(12))).replace(/\.?0+ /, " ") : "0", place + 4, AXIS / 2);
     }
   };
+  const bar = (ink: CanvasRenderingContext2D, span: Span, top: number) => {
+    const [a, b] = [x(span.begin), x(span.end)];
+    if (b < 0 || a > box.clientWidth || b - a < 0.25) return;
+    ink.fillStyle = span.phase ? phaseColour(span.phase) : span.kind === "module" ? phaseColour("forward") : neutral();
+    ink.globalAlpha = span.kind === "op" || span.kind === "kernel" ? 0.75 : 1;
+    ink.fillRect(a, top, Math.max(0.5, b - a - (b - a > 3 ? 1 : 0)), ROW - 1);
+    ink.globalAlpha = 1;
+    const shown = Math.max(a, 0);
+    if (Math.min(b, box.clientWidth) - shown < 26) return;
+    ink.fillStyle = colour("ink");
+    ink.fillText(fitted(span.name, Math.min(b, box.clientWidth) - shown - 7, (text) => ink.measureText(text).width), shown + 3, top + ROW / 2);
+  };
   const draw = () => {
-    const width = box.clientWidth;
-    if (!width) return;
-    const ink = fit(canvas, width, AXIS + rows * ROW + 4);
+    if (!box.clientWidth) return;
+    const ink = fit(canvas, box.clientWidth, height);
     ink.font = "11px system-ui, sans-serif";
-    ink.textBaseline = "middle";
-    axis(ink, width);
-    const text = colour("ink");
-    for (const span of placed) {
-      const [a, b] = [x(span.begin, width), x(span.end, width)];
-      if (b < 0 || a > width || b - a < 0.3) continue;
-      ink.fillStyle = paint(span.kind);
-      ink.fillRect(a, AXIS + span.row * ROW, Math.max(0.5, b - a - 0.5), ROW - 1);
-      if (b - a > 40) {
-        ink.save();
-        ink.beginPath();
-        ink.rect(Math.max(a, 0), AXIS + span.row * ROW, b - Math.max(a, 0), ROW);
-        ink.clip();
-        ink.fillStyle = text;
-        ink.fillText(span.name, Math.max(a, 0) + 3, AXIS + span.row * ROW + ROW / 2);
-        ink.restore();
-      }
-    }
+    axis(ink);
+    lanes.forEach((lane, i) => {
+      ink.fillStyle = colour("soft");
+      ink.fillText(lane.title, 2, tops[i]! + TITLE / 2);
+      lane.rows.forEach((row, depth) => { for (const span of row) bar(ink, span, tops[i]! + TITLE + depth * ROW); });
+    });
   };
   const zoom = (factor: number, middle: number) => {
     const at = left + (right - left) * middle;
@@ -65,20 +69,36 @@ export function timelineView(spans: Span[]): HTMLElement {
     [left, right] = [left + by, right + by];
     draw();
   };
+  const under = (event: MouseEvent): Span | undefined => {
+    const time = left + ((right - left) * event.offsetX) / box.clientWidth;
+    const lane = lanes.findIndex((_, i) => event.offsetY < tops[i + 1]!);
+    const row = lanes[lane]?.rows[Math.floor((event.offsetY - tops[lane]! - TITLE) / ROW)];
+    return row?.find((one) => one.begin <= time && time <= one.end);
+  };
   canvas.addEventListener("wheel", (event) => {
     event.preventDefault();
     zoom(event.deltaY > 0 ? 1.25 : 0.8, event.offsetX / box.clientWidth);
   }, { passive: false });
+  canvas.addEventListener("mousedown", () => { dragged = 0; });
   canvas.addEventListener("mousemove", (event) => {
-    if (event.buttons) return move(-event.movementX / box.clientWidth);
-    const [time, row] = [left + ((right - left) * event.offsetX) / box.clientWidth, Math.floor((event.offsetY - AXIS) / ROW)];
-    const span = placed.find((one) => one.row === row && one.begin <= time && time <= one.end);
+    if (event.buttons) {
+      dragged += Math.abs(event.movementX);
+      return move(-event.movementX / box.clientWidth);
+    }
+    const span = under(event);
     clear(tip);
-    tip.append(span ? `${span.name} (${span.kind}) ${seconds((span.end - span.begin) / 1e9)} at ${seconds((span.begin - from) / 1e9)}` : HINT);
+    if (!span) return tip.append(HINT);
+    const where = [span.kind === "module" ? span.path || span.name : span.name, span.phase && span.kind !== "phase" ? span.phase : "", span.kind === "module" || !span.path ? "" : `in ${span.path}`];
+    tip.append(`${where.filter(Boolean).join(", ")}: ${seconds((span.end - span.begin) / 1e9)} at ${seconds((span.begin - from) / 1e9)}`);
+  });
+  canvas.addEventListener("click", (event) => {
+    const path = under(event)?.path;
+    const group = path && dragged < 4 ? tree?.find(timeline.rows[path] ?? path) : null;
+    if (group) store.set({ tab: "modules", focus: group.key });
   });
   canvas.addEventListener("keydown", (event) => {
     const act: Record<string, () => void> = {
-      "+": () => zoom(0.7, 0.5), "-": () => zoom(1.4, 0.5), ArrowLeft: () => move(-0.2), ArrowRight: () => move(0.2),
+      "+": () => zoom(0.7, 0.5), "=": () => zoom(0.7, 0.5), "-": () => zoom(1.4, 0.5), ArrowLeft: () => move(-0.2), ArrowRight: () => move(0.2),
       Home: () => { [left, right] = [from, to]; draw(); },
     };
     if (!act[event.key]) return;
@@ -86,29 +106,20 @@ export function timelineView(spans: Span[]): HTMLElement {
     act[event.key]!();
   });
   new ResizeObserver(draw).observe(box);
-  const kinds = [...new Set(spans.map((span) => span.kind))];
-  const legend = el("div", { class: "legend" }, ...kinds.map((kind) => el("span", {}, el("i", { style: `background:${paint(kind)}` }), `${kind}s`)));
+  window.addEventListener("resize", draw);
+  const phases = [...new Set(all.map((span) => span.phase).filter(Boolean))];
+  const legend = el("div", { class: "legend" }, ...phases.map((phase) => el("span", {}, el("i", { style: `background:${phaseColour(phase)}` }), phase)));
   return el("section", {}, el("h2", {}, "Timeline of one run"), box, legend, tip);
 }
 
-function paint(kind: string): string {
-  return `hsl(${HUES[kind] ?? 285} 50% ${isDark() ? 40 : 76}%)`;
+/** Where each lane begins, and where the last one ends. */
+function starts(lanes: Lane[]): number[] {
+  const found = [AXIS];
+  for (const lane of lanes) found.push(found[found.length - 1]! + TITLE + lane.rows.length * ROW + GAP);
+  return found;
 }
 
-/** Spans with a row each: lanes below one another, a span inside another one row further down. */
-function stacked(spans: Span[]): (Span & { row: number })[] {
-  const placed: (Span & { row: number })[] = [];
-  let first = 0;
-  for (const lane of [...new Set(spans.map((span) => span.lane))]) {
-    const open: number[] = [];
-    let deepest = 0;
-    for (const span of spans.filter((one) => one.lane === lane).sort((a, b) => a.begin - b.begin || b.end - a.end)) {
-      while (open.length && open[open.length - 1]! <= span.begin) open.pop();
-      placed.push({ ...span, row: first + open.length });
-      open.push(span.end);
-      deepest = Math.max(deepest, open.length);
-    }
-    first += deepest;
-  }
-  return placed;
+/** The extreme of a column; a spread of a hundred thousand arguments would overflow the stack. */
+function extent(spans: Span[], key: "begin" | "end", pick: (...values: number[]) => number): number[] {
+  return [spans.reduce((best, span) => pick(best, span[key]), spans[0]?.[key] ?? 0)];
 }

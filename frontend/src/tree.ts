@@ -140,6 +140,12 @@ export class Tree {
     return `${group.key || this.kind(group)}${this.times(group)}`;
   }
 
+  /** The last part of the path, with the one above it if it is a mere number, and how many share it. */
+  short(group: Group): string {
+    const name = /^[\d-]+$/.test(group.name) && group.parent?.name ? `${group.parent.name}.${group.name}` : group.name;
+    return `${name || this.kind(group)}${this.times(group)}`;
+  }
+
   times(group: Group): string {
     return group.modules.length > 1 ? ` × ${group.modules.length}` : "";
   }

@@ -10,6 +10,7 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select
 
 from flopsight import units
+from flopsight.render.html import write
 from flopsight.results.caveats import BusyMachine
 
 PAGES = {"resnet": resnet, "bert": bert, "405b": llama_405b, "hostile": hostile, "diff": changed, "job": job}
@@ -70,7 +71,7 @@ def test_identical_blocks_are_one_bar_of_the_icicle(browser, page):
     top = canvas.size["height"] / 2
     ActionChains(browser.driver).move_to_element_with_offset(canvas, 0, int(2 * 24 + 12 - top)).perform()
 
-    assert "layers.0 and 125 like it" in browser.one(".icicle .tip").text
+    assert "layers.0-125 × 126" in browser.one(".icicle .tip").text
 
 
 def test_rows_with_a_small_share_are_hidden_on_request(browser, page):
@@ -89,7 +90,7 @@ def test_a_phase_has_its_columns(browser, page):
     browser.open(page(bert()))
     Select(browser.one('select[aria-label="Phase"]')).select_by_value("backward")
 
-    assert browser.texts('[role="columnheader"]') == ["module", "backward FLOPs", "params", "gradient bytes"]
+    assert browser.texts('[role="columnheader"]') == ["module", "backward FLOPs", "params", "gradient bytes", "output"]
     Select(browser.one('select[aria-label="Phase"]')).select_by_value("")
     assert "FLOPs" in browser.texts('[role="columnheader"]')
 
@@ -125,13 +126,52 @@ def test_the_icicle_is_used_by_keyboard(browser, page):
 def test_a_stack_of_identical_blocks_is_one_row_that_opens(browser, page):
     browser.open(page(llama_405b()))
 
-    folded = browser.row("layers.0*")
-    assert "× 126" in folded.text
-    folded.click()
-
-    assert "Block" in browser.row("layers.1").text
-    browser.row("layers.0*").click()
+    # open from the beginning: what stands inside the blocks, each once
+    assert "× 126" in browser.row("layers.0-125").text
+    assert "× 126" in browser.row("layers.0-125.gate").text
     assert not browser.all('.rows .tr[data-path="layers.1"]')
+    browser.button("each").click()
+    assert "Block" in browser.row("layers.1").text
+    browser.button("as one").click()
+    assert not browser.all('.rows .tr[data-path="layers.1"]')
+    browser.row("layers.0-125").find_element("css selector", ".twist").click()
+    assert not browser.all('.rows .tr[data-path="layers.0-125.gate"]')
+
+
+def figures(browser):
+    """The details' figures: label, then total, share and what each has."""
+    rows = browser.all(".modules .details table:first-of-type tr")[1:]
+    return {
+        row.find_element("css selector", "th").text: [one.text for one in row.find_elements("css selector", "td")]
+        for row in rows
+    }
+
+
+def test_a_stack_stays_a_stack_in_every_view(browser, page):
+    profile = llama_405b()
+    browser.open(page(profile))
+    # 53248 x 16384 weights in each of 126 blocks
+    each = 53248 * 16384
+
+    browser.row("layers.0-125.gate").click()
+    assert browser.one(".modules .details h2").text == "layers.0-125.gate × 126"
+    assert figures(browser)["params"][::2] == [units.si(126 * each), units.si(each)]
+    assert "focus=layers.0-125.gate" in browser.driver.current_url
+
+    browser.one("#tab-memory").click()
+    link = next(one for one in browser.all("main button.link") if one.text.startswith("layers.0-125.gate x 126"))
+    link.click()
+    assert browser.one(".modules .details h2").text == "layers.0-125.gate × 126"
+    assert browser.texts(".crumbs button")[1:] == ["layers", "0-125 × 126", "gate"]
+
+
+def test_a_search_keeps_stacks_together(browser, page):
+    browser.open(page(llama_405b()), hash="#query=gate")
+
+    assert [row.get_attribute("data-path") for row in browser.all(".rows .tr")] == [
+        "", "layers", "layers.0-125", "layers.0-125.gate",
+    ]  # fmt: skip
+    assert "126 matches" in browser.one(".table-box .controls").text
 
 
 def test_search_finds_modules_by_path_and_class(browser, page):
@@ -154,7 +194,7 @@ def test_search_finds_modules_by_path_and_class(browser, page):
 
 def test_columns_sort_both_ways_and_back(browser, page):
     browser.open(page(resnet()))
-    browser.one('.controls label[title^="Every module"] input').click()
+    browser.one('.controls label[title^="Every row without"] input').click()
 
     def column():
         return browser.script(
@@ -267,6 +307,52 @@ def test_memory_over_the_step_is_read_by_keyboard_and_leads_to_the_module(browse
     assert browser.one(".details h2").text == profile.memory_curve.modules[peak - 1]
 
 
+def test_one_time_is_the_whole_steps_everywhere(browser, page):
+    profile = resnet()
+    browser.open(page(profile))
+    step = units.seconds(profile.timing.step.median)
+
+    assert f"Time of a step\n{step}" in browser.one(".tiles").text.replace(" ⚠", "")
+    assert step in browser.row("").text
+    assert figures(browser)["time"][:2] == [step, "100%"]
+    assert step in browser.one(".icicle canvas").get_attribute("aria-label")
+
+
+def test_on_another_device_its_limit_comes_first_and_times_name_where_they_are_from(browser, tmp_path):
+    browser.open(write(resnet(), tmp_path / "report.html", on="h100-sxm"))
+
+    heads = browser.texts('[role="columnheader"]')
+    assert heads[1] == "limit on H100 SXM5 80GB"
+    assert "time" not in heads
+    labels = [option.text for option in Select(browser.one('select[aria-label="Width of the bars"]')).options]
+    assert labels[0] == "limit on H100 SXM5 80GB"
+    assert labels[1].startswith("time on ")
+
+
+def test_the_finding_that_promises_most_is_on_the_first_screen(browser, page):
+    profile = resnet()
+    browser.open(page(profile))
+
+    first = browser.one(".first")
+    assert profile.findings()[0].what in first.text
+    assert first.location["y"] + first.size["height"] < 1000
+    first.find_element("css selector", "button").click()
+    assert browser.one('[role="tab"][aria-selected="true"]').text == "Findings"
+
+
+def test_a_point_of_the_roofline_is_selected_everywhere(browser, tmp_path):
+    browser.open(write(llama_405b(), tmp_path / "report.html", on="h100-sxm"), hash="#tab=roofline")
+
+    point = browser.one('.point[data-path="layers.0-125.gate"]')
+    point.send_keys(Keys.ENTER)
+
+    assert "chosen" in browser.one('.point[data-path="layers.0-125.gate"]').get_attribute("class")
+    assert browser.one(".details h2").text == "layers.0-125.gate × 126"
+    # 2 x 512 x 16384 x 53248 FLOPs three times over, 126 times, at 989.4 TFLOP/s
+    assert "layers.0-125.gate × 126" in browser.one(".told").text
+    assert f"limit {units.seconds(126 * 3 * 2 * 512 * 16384 * 53248 / 989.4e12)}" in browser.one(".told").text
+
+
 def test_the_diff_ranks_what_changed(browser, page):
     browser.open(page(changed()))
 
@@ -308,7 +394,7 @@ def test_without_script_the_static_tree_is_shown(driver, page):
 def test_a_large_profile_is_drawn_whole(browser, page, modules):
     browser.open(page(many(modules)))
 
-    assert f"of {modules} modules" in browser.one(".table-box .controls").text
+    assert f"rows of {modules} modules" in browser.one(".table-box .controls").text
     browser.button("Expand all").click()
     browser.one(".scroller").send_keys(Keys.END)
     assert len(browser.all(".rows .tr")) < 120, "only what is in sight is drawn"

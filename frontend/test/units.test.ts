@@ -1,0 +1,25 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { growth, percent, say, seconds, si } from "../src/units";
+
+test("three significant digits, also where rounding adds one", () => {
+  assert.equal(si(9.996e9, "B"), "10.0 GB");
+  assert.equal(si(999.6e3), "1.00 M");
+  assert.equal(si(156), "156");
+  assert.equal(si(0.5), "0.500");
+  assert.equal(si(-1500), "-1.50 k");
+});
+
+test("a time has the unit that suits it", () => {
+  assert.deepEqual([0, 2.5, 0.0257, 3.3e-5, 4e-9].map(seconds), ["0 s", "2.50 s", "25.7 ms", "33.0 us", "4.00 ns"]);
+});
+
+test("shares and changes", () => {
+  assert.deepEqual([0, 0.0004, 0.325, 0.9999, 1.2].map(percent), ["0.0%", "<0.1%", "32.5%", "100%", "120.0%"]);
+  assert.deepEqual([0, 0.5, -0.25].map(growth), ["=", "+50.0%", "−25.0%"]);
+});
+
+test("what is not known is empty", () => {
+  assert.equal(say(null, "bytes"), "");
+  assert.equal(say(2048, "bytes"), "2.05 kB");
+});
