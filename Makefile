@@ -56,7 +56,8 @@ figures: $(READY)  ## write docs/figures.md anew
 house: $(READY)  ## write the floors and files of docs/architecture.md anew
 	$(BIN)/python tests/project/house.py
 
-report:  ## build the report page's script and style from frontend/ (needs Node)
+report: $(READY)  ## build the report page's script and style from frontend/ (needs Node)
+	PYTHONPATH=tests $(BIN)/python tests/project/shared_constants.py
 	cd frontend && npm ci --silent --no-audit --no-fund && npm run --silent build
 
 docs: .venvs/docs/.ready  ## the site, into build/docs/site: offline, and a warning is an error
