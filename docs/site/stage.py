@@ -4,6 +4,7 @@ The pages stay where GitHub shows them. Links that lead out of docs/ become link
 are written from the public names.
 """
 
+import ast
 import re
 import shutil
 import sys
@@ -20,13 +21,13 @@ API = {
         "Functions",
         "profile count recording load compare sweep plan generation monitor step_profiler gather formula",
     ),
-    "results": ("Results", "Profile Node Job Sweep Generation Plan PlanOption Comparison Finding"),
+    "results": ("Results", "Profile Node Job Sweep Generation Plan PlanOption Run Comparison Finding"),
     "parts": ("Parts of a result", "Cost OpRecord TensorMeta FlopsightError"),
     "older": ("Older interfaces", "get_model_profile FlopsProfiler TIDSProfiler AProfiler"),
 }
-"""Pages of the API: their titles, and the names of `flopsight.__all__` on each."""
+"""Pages of the API: their titles, and the names of `flopsight.__all__` on each; one that is on none comes last on the first two."""
 INSIDE = {
-    "parts": "results.run.Run results.run.Interval results.world.World results.world.Whole results.coverage.Coverage "
+    "parts": "results.run.Interval results.world.World results.world.Whole results.coverage.Coverage "
     "results.coverage.UnknownOp results.timings.Timing results.timings.Stat results.comm.CommRow results.costs.OpRow",
     "integrations": "integrations.transformers.FlopsightCallback integrations.lightning.FlopsightCallback "
     "integrations.accelerate.step_profiler integrations.deepspeed.install integrations.deepspeed.uninstall "
@@ -78,11 +79,25 @@ def target(folder, link):
 def api_page(name):
     """The entries of some names."""
     title, names = API.get(name, ("Frameworks", ""))
+    placed = {each for _, some in API.values() for each in some.split()}
+    new = [each for each in public_names() if each not in placed and name == _page_of(each)]
     entries = [
-        *(f"flopsight.{each}" for each in names.split()),
+        *(f"flopsight.{each}" for each in [*names.split(), *new]),
         *(f"flopsight.{at}" for at in INSIDE.get(name, "").split()),
     ]
     return f"# {title}\n\n" + "\n\n".join(f"::: {entry}" for entry in entries) + "\n"
+
+
+def _page_of(name):
+    """Where a name goes that is on no page yet."""
+    return "results" if name[0].isupper() else "functions"
+
+
+def public_names():
+    """The names of `flopsight.__all__`, without an import."""
+    tree = ast.parse((ROOT / "src/flopsight/__init__.py").read_text(encoding="utf-8"))
+    homes = next(node.value for node in tree.body if isinstance(node, ast.Assign) and node.targets[0].id == "_HOMES")
+    return list(ast.literal_eval(homes))
 
 
 def examples_page():
