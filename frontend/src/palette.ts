@@ -31,9 +31,9 @@ export class Classes {
   constructor(tree: Tree) {
     const metric = tree.area("");
     const { kind, words } = tree.modules;
-    const own = metric?.own ?? metric?.total.map((value, module) => (tree.isLeaf(module) ? value : 0));
+    const own = metric?.own ?? (metric ? tree.withoutChildren(metric.total) : []);
     const sums = new Map<string, number>();
-    kind.forEach((word, module) => { sums.set(words[word]!, (sums.get(words[word]!) ?? 0) + (own?.[module] ?? 0)); });
+    kind.forEach((word, module) => { sums.set(words[word]!, (sums.get(words[word]!) ?? 0) + (own[module] ?? 0)); });
     const whole = metric?.total[0] ?? 0;
     const ranked = [...sums].filter(([, sum]) => sum > 0.002 * whole).sort((a, b) => b[1] - a[1]);
     ranked.slice(0, shared.hues.length).forEach(([word], i) => { this.hues.set(word, shared.hues[i]!); });

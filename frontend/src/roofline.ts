@@ -67,11 +67,12 @@ function chart(
   data: Roofline, points: Placed[], width: number, roof: (x: number, peak: number) => number, best: number, tree: Tree, store: Store, classes: Classes, tip: HTMLElement,
 ): SVGElement {
   const height = width < 600 ? 360 : 470;
+  const timed = points.some(({ point }) => point.rate !== null);
   const ridges = data.peaks.map((peak) => peak.flops / data.bandwidth);
   const xs = [...points.flatMap(({ point }) => [point.low, point.high]), ...ridges];
   const [x0, x1] = [Math.log10(Math.min(...xs) / 1.6), Math.log10(Math.max(...xs) * 2.5)];
   const rates = points.map(({ rate }) => rate);
-  const [y0, y1] = [Math.log10(Math.max(Math.min(...rates), best * 1e-6) / 2), Math.log10(Math.max(best, ...rates) * 1.8)];
+  const [y0, y1] = [Math.log10(Math.max(Math.min(...rates), best * 1e-6) / 2), Math.log10(Math.max(best, ...rates) * 3)];
   const px = (x: number) => LEFT + ((Math.log10(x) - x0) / (x1 - x0)) * (width - LEFT - RIGHT);
   const py = (y: number) => TOP + (1 - (Math.log10(y) - y0) / (y1 - y0)) * (height - TOP - BOTTOM);
   const view = svg("svg", { viewBox: `0 0 ${width} ${height}`, class: "roofline", role: "group", "aria-label": `Roofline of ${data.device}` });
@@ -97,14 +98,14 @@ function chart(
     const ridge = peak.flops / data.bandwidth;
     view.append(svg("polyline", { points: `${px(left)},${py(roof(left, peak.flops))} ${px(ridge)},${py(peak.flops)} ${px(10 ** x1)},${py(peak.flops)}`, class: "roof" }),
       svg("circle", { cx: px(ridge), cy: py(peak.flops), r: 3, class: "ridge" }));
-    write(`${peak.name} ${si(peak.flops, "FLOP/s")}${width < 600 ? "" : `, ridge at ${si(ridge)}`}`, width - RIGHT - 4, py(peak.flops) - 5, "end");
+    write(`${peak.name} ${si(peak.flops, "FLOP/s")}${width < 600 ? "" : `, ridge at ${si(ridge)}`}`, width - RIGHT - 4, py(peak.flops) - (timed ? 5 : 22), "end");
   });
   // along the slope, above its middle
   const [lowest, knee] = [Math.log10(left), Math.log10(Math.max(...ridges))];
   const [mx, slope] = [10 ** (lowest + (knee - lowest) * 0.5), (-Math.atan2(py(left * data.bandwidth) - py(best), px(best / data.bandwidth) - px(left)) * 180) / Math.PI];
   const [cx, cy] = [px(mx), py(mx * data.bandwidth) - 7];
   view.append(svg("text", { x: cx, y: cy, transform: `rotate(${slope.toFixed(1)} ${cx} ${cy})`, "text-anchor": "middle", class: "roof-name" }, `memory ${si(data.bandwidth, "B/s")}`));
-  taken.push({ x: cx - 60, y: cy - 24, width: 120, height: 48 });
+  taken.push({ x: cx - 62, y: cy - 40, width: 124, height: 80 });
 
   const largest = Math.max(...points.map(({ weight }) => weight), 1e-15);
   const radius = ({ weight }: Placed) => 3 + 15 * Math.sqrt(weight / largest);

@@ -166,8 +166,9 @@ export class Tree {
     return sum;
   }
 
-  isLeaf(module: number): boolean {
-    return !this.below[module]!.length;
+  /** What every module has beside its children's. */
+  withoutChildren(column: readonly (number | null)[]): number[] {
+    return column.map((value, module) => (value ?? 0) - this.below[module]!.reduce((sum, child) => sum + (column[child] ?? 0), 0));
   }
 
   hasChildren(group: Group): boolean {

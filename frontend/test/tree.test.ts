@@ -85,3 +85,11 @@ test("a flat list ranks rows, or single blocks on request", () => {
   assert.equal(tree.flat({ ...everything, order }).length, 7);
   assert.equal(tree.flat({ ...everything, apart: true }).length, tree.size);
 });
+
+test("what a module does beside its children adds up to the whole", () => {
+  const tree = new Tree(model());
+  const { total } = tree.modules.metrics[0]!;
+  const own = tree.withoutChildren(total);
+  assert.equal(own[0], 0);
+  assert.equal(own.reduce((sum, one) => sum + one, 0), total[0]);
+});
