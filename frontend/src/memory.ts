@@ -17,6 +17,6 @@ export function memoryView(memory: NonNullable<Report["memory"]>, tree: Tree | n
     legend.append(el("span", {}, el("i", { style: `background:${kindColour(kind)}` }), `${kind} ${si(bytes, "B")}, ${percent(bytes / whole)}`));
   }
   return el("section", {},
-    el("h2", {}, memory.peak === null ? "Memory" : `Alive at the peak: ${si(memory.peak, "B")}`), bar, legend,
+    el("h2", {}, memory.peak === null ? "Memory" : `Alive at the peak: ${si(memory.peak, "B")}`), ...(memory.kinds.length ? [bar, legend] : []),
     memory.curve ? curveView(memory.curve, tree, store) : null, memory.grid ? gridView(memory.grid, store) : null);
 }
