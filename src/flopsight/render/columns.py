@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from .. import units
-from ..analysis.figures import Figure, Value, shown
+from ..analysis.figures import UNITS, Figure, shown
 from ..analysis.tables import TableRow
 from ..results.records import BACKWARD, Shape
 from .page import Column
@@ -27,7 +27,7 @@ def figures(rows: Sequence[TableRow], *, trained: bool) -> list[Column]:
         if not _has(figure, rows, trained=trained):
             continue
         key = figure.key
-        cells = tuple(_cell(figure, row[key], row) for row in rows)
+        cells = tuple(_cells(figure, rows))
         found.append(Column(figure.short, cells, KEEP.get(key, 0), style=STYLES.get(key, "")))
         if key in SHARES:
             title, keep = SHARES[key]
@@ -48,13 +48,16 @@ def _has(figure: Figure, rows: Sequence[TableRow], *, trained: bool) -> bool:
     return figure.unit == "count" or any(value is not None if figure.is_time else value for value in values)
 
 
-def _cell(figure: Figure, value: Value, row: TableRow) -> str:
-    """The text of a value; work is not zero but unknown if nothing but unknown ops ran."""
-    if figure.key in ("macs", "flops") and row.unknown and not value:
-        return "?"
-    if value is None:
-        return "" if figure.is_time else "?"
-    return figure.text(value)
+def _cells(figure: Figure, rows: Sequence[TableRow]) -> Iterator[str]:
+    """The text of each row's value; work is not zero but unknown if nothing but unknown ops ran."""
+    key, text = figure.key, UNITS[figure.unit].text
+    work, missing = key in ("macs", "flops"), "" if figure.is_time else "?"
+    for row in rows:
+        value = row.figures[key]
+        if work and row.unknown and not value:
+            yield "?"
+        else:
+            yield missing if value is None else text(value)
 
 
 def shapes(outputs: Sequence[Shape], most: int = 2) -> str:

@@ -23,15 +23,15 @@ def render(profile: Profile) -> str:
 def csv_text(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> str:
     """Rows as comma-separated values under these names."""
     page = io.StringIO()
-    writer = csv.DictWriter(page, names, extrasaction="ignore", lineterminator="\n")
-    writer.writeheader()
-    writer.writerows({name: _plain(value) for name, value in row.items()} for row in rows)
+    writer = csv.writer(page, lineterminator="\n")
+    writer.writerow(names)
+    writer.writerows(
+        [_plain(value) if isinstance(value, str) else value for value in map(row.get, names)] for row in rows
+    )
     return page.getvalue()
 
 
-def _plain(value: Any) -> Any:
-    """A text that a spreadsheet would run as a formula, behind an apostrophe; numbers stay numbers."""
-    if not isinstance(value, str):
-        return value
+def _plain(value: str) -> str:
+    """A text that a spreadsheet would run as a formula, behind an apostrophe."""
     text = printable(value)
     return f"'{text}" if text.startswith(FORMULA_SIGNS) else text

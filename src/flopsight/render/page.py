@@ -34,9 +34,9 @@ class Column:
 
     def __post_init__(self) -> None:
         """Escape what does not print: a model may call its modules anything."""
-        object.__setattr__(self, "cells", tuple(map(printable, self.cells)))
-        if self.short is not None:
-            object.__setattr__(self, "short", tuple(map(printable, self.short)))
+        for name, cells in (("cells", self.cells), ("short", self.short or ())):
+            if not "".join(cells).isprintable():
+                object.__setattr__(self, name, tuple(map(printable, cells)))
 
     @cached_property
     def width(self) -> int:

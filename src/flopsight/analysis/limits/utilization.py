@@ -147,16 +147,15 @@ def _matrix_work(
             if row.phase in phases and row.cost.macs:
                 yield peak_key(peaks, row.dtype or profile.environment.dtype, row.op), row.cost
         for phase in phases:
-            rest = _without_rows(node, phase)
-            if rest.macs:
-                yield profile.environment.dtype, rest
+            if getattr(node.own, phase).macs:
+                rest = _without_rows(node, phase)
+                if rest.macs:
+                    yield profile.environment.dtype, rest
 
 
 def _without_rows(node: Node, phase: str) -> Cost:
     """A node's own work that no op row accounts for: a view may have cut the rows away."""
     own: Cost = getattr(node.own, phase)
-    if not own.macs:
-        return FREE
     costs = [row.cost for row in node.ops if row.phase == phase]
     macs = own.macs - sum(cost.macs for cost in costs)
     if macs <= 0:
