@@ -9,7 +9,7 @@ from contextlib import suppress
 import pytest
 
 from flopsight import cli
-from flopsight.cli.app import run
+from flopsight.cli.app import run_command
 from flopsight.cli.completion import complete_device, complete_format, complete_target
 
 
@@ -77,7 +77,7 @@ def test_every_shell_is_offered_commands_presets_formats_and_devices(shell, line
         monkeypatch.setenv(name, value)
 
     with suppress(SystemExit):
-        run([])
+        run_command([])
 
     assert offers(shell, capsys.readouterr().out) == [ASKED[line]]
 
@@ -111,5 +111,5 @@ def test_bash_completes_a_word_that_it_has_split_at_colons(words, offered, monke
     monkeypatch.setenv("COMP_WORDS", "\n".join(given))
     monkeypatch.setenv("COMP_CWORD", str(len(given) - 1))
 
-    assert run([]) == 0
+    assert run_command([]) == 0
     assert capsys.readouterr().out.split()[: len(offered)] == offered

@@ -10,12 +10,12 @@ from profiles import lenet, oddities
 from flopsight.errors import InputError
 from flopsight.files.store import load
 from flopsight.results.world import World
-from flopsight.script.output import Report
+from flopsight.script.output import Delivery
 
 
 def report(folder, **options):
     stream = io.StringIO()
-    return Report(folder / "p.json", stream=stream, **options), stream
+    return Delivery(folder / "p.json", stream=stream, **options), stream
 
 
 def test_a_profile_is_saved_and_shown(tmp_path):
@@ -47,7 +47,7 @@ def test_a_failure_is_one_line_and_goes_no_further(tmp_path):
 
 def test_a_file_that_cannot_be_written_any_more_is_named(tmp_path):
     stream = io.StringIO()
-    ours = Report(tmp_path / "gone" / "p.json", stream=stream)
+    ours = Delivery(tmp_path / "gone" / "p.json", stream=stream)
     (tmp_path / "gone").write_text("a file where the folder was to be")
 
     ours.deliver(lenet())
@@ -82,7 +82,7 @@ def test_a_broken_budget_and_an_unknown_op_are_said(tmp_path):
 )
 def test_what_cannot_be_delivered_is_refused_at_once(options, said):
     with pytest.raises(InputError, match=said):
-        Report(**options)
+        Delivery(**options)
 
 
 def test_the_page_is_named_beside_the_profile(tmp_path):

@@ -8,7 +8,7 @@ from ..results.profile import Profile
 from .figures import UNITS, figure
 
 
-def limits(budget: Mapping[str, str | float]) -> dict[str, float]:
+def parse_budget(budget: Mapping[str, str | float]) -> dict[str, float]:
     """Every limit as a number; a name that no figure has, or a limit that is not a quantity, is refused."""
     return {name: UNITS[figure(name).unit].parse(allowed) for name, allowed in budget.items()}
 
@@ -16,7 +16,7 @@ def limits(budget: Mapping[str, str | float]) -> dict[str, float]:
 def check(profile: Profile, budget: Mapping[str, str | float]) -> list[str]:
     """One sentence for every figure that is over its budget, or that the profile does not have; none where all hold."""
     broken = []
-    for name, limit in limits(budget).items():
+    for name, limit in parse_budget(budget).items():
         known = figure(name)
         value = known.read(profile)
         if value is None:

@@ -37,10 +37,10 @@ def _answer(words: Sequence[str]) -> int:
     """Run a command; what it raises becomes one sentence and an exit code."""
     from ..errors import FlopsightError
     from ..targets.users import EXIT_CODE, TargetRaised, users_traceback
-    from .app import UsageProblem, run
+    from .app import UsageProblem, run_command
 
     try:
-        return run(words)
+        return run_command(words)
     except SystemExit as stop:
         # typer answers a closed pipe with exit code 1, which means a failed check here
         if isinstance(stop.__context__, BrokenPipeError):

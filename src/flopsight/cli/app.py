@@ -93,7 +93,7 @@ def root(
     """Where a PyTorch model's parameters, MACs, FLOPs, bytes, activations and time go, module by module."""
 
 
-def run(argv: Sequence[str] | None = None) -> int:
+def run_command(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; what goes wrong is raised."""
     words = list(sys.argv[1:] if argv is None else argv)
     if bash_asks():

@@ -12,7 +12,7 @@ import typer
 from ..config import Settings, parse_steps
 from ..errors import InputError
 from ..files.whole_files import check_writable
-from ..script.output import Report
+from ..script.output import Delivery
 from ..script.run_script import profile_script
 from ..script.search import UNITS, Search
 from ..script.start import Program
@@ -66,7 +66,7 @@ def run(
     elif steps is not None:
         first, last = parse_steps(steps, "--steps")
     program = Program(words[0], tuple(words[1:]), is_module=module)
-    report = Report(
+    report = Delivery(
         path=Path.cwd() / (output or _default_name(program, first, last)),  # the script may go to another folder
         formats=(format,) if format else settings.formats or ("tree",),
         depth=settings.module_depth,

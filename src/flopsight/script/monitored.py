@@ -13,7 +13,7 @@ from ..files.printable import one_line
 from .import_hook import when_imported
 from .run_script import ELSEWHERE
 from .search import Search
-from .start import Program, launch
+from .start import Program, start_program
 
 if TYPE_CHECKING:
     from ..loop.monitor.monitoring import Monitor
@@ -36,7 +36,7 @@ def monitor_script(program: Program, search: Search, path: Path, every: int) -> 
             _say(str(problem) if isinstance(problem, FlopsightError) else f"{type(problem).__name__}: {problem}")
 
     with when_imported("torch", watch):
-        ending = launch(program)
+        ending = start_program(program)
     if os.getpid() != process:
         return ending.code  # a script may fork, and the child may come here too
     if not watched:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from ..analysis.budget import check as broken_budgets
-from ..analysis.budget import limits
+from ..analysis.budget import parse_budget
 from ..analysis.phase_filter import only
 from ..errors import FlopsightError, InputError
 from ..files.printable import one_line
@@ -24,7 +24,7 @@ from ..results.records import PHASES
 
 
 @dataclass(frozen=True)
-class Report:
+class Delivery:
     """Where a profile goes and how it is drawn; settings that cannot work are refused before the script runs."""
 
     path: Path
@@ -52,7 +52,7 @@ class Report:
             )
         for path in (self.path, *([] if self.text_file is None else [Path(self.text_file)])):
             check_writable(path)
-        limits(self.budgets)
+        parse_budget(self.budgets)
         for drawn in (drawing.format for drawing in self._drawings):
             if drawn.needs_timeline:
                 raise InputError(

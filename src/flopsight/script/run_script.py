@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from .import_hook import when_imported
-from .output import Report
+from .output import Delivery
 from .search import OPTIMIZER, Search
-from .start import Program, launch
+from .start import Program, start_program
 
 if TYPE_CHECKING:
     from ..results.profile import Profile
@@ -21,7 +21,7 @@ ELSEWHERE = (
 )
 
 
-def profile_script(program: Program, search: Search, report: Report) -> int:
+def profile_script(program: Program, search: Search, report: Delivery) -> int:
     """Run the program, profile the steps looked for, and answer with the script's own exit code."""
     process = os.getpid()
     watched: list[ScriptLoop] = []
@@ -41,7 +41,7 @@ def profile_script(program: Program, search: Search, report: Report) -> int:
             watched.append(loop)
 
     with when_imported("torch", watch):
-        ending = launch(program)
+        ending = start_program(program)
     if os.getpid() != process:
         return ending.code  # a script may fork, and the child may come here too
     if not watched:

@@ -49,7 +49,7 @@ class Ending:
     """The exception that the script did not catch."""
 
 
-def launch(program: Program) -> Ending:
+def start_program(program: Program) -> Ending:
     """Run the program to its end. An exception is printed as `python` prints it, without our frames."""
     compiled, main = _load(program)
     sys.modules["__main__"] = main

@@ -13,7 +13,7 @@ MODEL = (FORWARD, BACKWARD, RECOMPUTE)
 """The phases in which the model itself works, not the optimizer."""
 FUSED = 1 / 3
 """Of the bytes of pointwise chains, what a compiler's fused kernels still move."""
-KINDS = ("pointwise", "reduction", "copy", "random")
+FUSED_KINDS = ("pointwise", "reduction", "copy", "random")
 WORDS = ("norm", "softmax", "dropout", "gelu", "silu", "glu")
 """Parts of names of ops that torch does not call pointwise and that compilers fuse all the same."""
 ALONE = ("embedding", "index", "scatter", "gather", "sort", "topk", "cat", "nonzero", "linalg")
@@ -25,7 +25,7 @@ def fusable(row: OpRow) -> bool:
         return False
     if any(word in row.op for word in ALONE):
         return False
-    return row.kind in KINDS or any(word in row.op for word in WORDS)
+    return row.kind in FUSED_KINDS or any(word in row.op for word in WORDS)
 
 
 def served_seconds(profile: Profile, ceilings: Ceilings) -> float | None:

@@ -129,10 +129,10 @@ def remember(twin: Tensor, real: Tensor, *, part_of: Tensor | None = None) -> Te
             raise Unknowable
         return real.detach().cpu().clone()
 
-    return known(twin, read)
+    return with_value(twin, read)
 
 
-def known(tensor: Tensor, value: Callable[[], Tensor], depth: int = 0, *, assumed: bool = False) -> Tensor:
+def with_value(tensor: Tensor, value: Callable[[], Tensor], depth: int = 0, *, assumed: bool = False) -> Tensor:
     """A fresh meta tensor whose value is made when it is asked for."""
     layout, dtype, size = _layout(tensor), tensor.dtype, _elements_in_storage(tensor)
     return _put(tensor, KnownContents(lambda: _laid_out(value(), layout, dtype, size), depth, assumed=assumed))
@@ -213,7 +213,7 @@ def _note(call: DeferredOp, written: dict[int, Tensor], inputs: Any, output: Any
         if call.func.overloadpacket in EMPTY:
             _blank(tensor)
         else:
-            known(tensor, partial(_made_by, call, None if alone else i), call.depth, assumed=call.assumed)
+            with_value(tensor, partial(_made_by, call, None if alone else i), call.depth, assumed=call.assumed)
     if call.depth > DEEPEST:
         for tensor in [*written.values(), *flat(output)]:
             try:

@@ -142,7 +142,7 @@ class MetaCounter(Counter):
             whole = torch.empty_like(elements, device=META)
             if elements.numel() <= READ_AT_ONCE:
                 read = elements.to("cpu", copy=True)
-                known_values.known(whole, lambda: read)
+                known_values.with_value(whole, lambda: read)
             else:
                 known_values.remember(whole, elements, part_of=real)
             key = internals.storage_key(real)

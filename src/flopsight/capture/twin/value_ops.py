@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from ..hooks import internals
-from .known_values import Unknowable, contents_of, known, value_of
+from .known_values import Unknowable, contents_of, value_of, with_value
 
 Tensor = torch.Tensor
 Assume = Callable[[str], None]
@@ -126,7 +126,7 @@ def chosen(func: Any, args: Any, kwargs: Any, output: Any, assume: Assume) -> No
         at = dim % len(shape)
         return made.view([*shape[:at], *shape[at + 1 :], shape[at]]).movedim(-1, at)
 
-    known(indices, balanced, assumed=True)
+    with_value(indices, balanced, assumed=True)
 
 
 def drawn(func: Any, args: Any, kwargs: Any, output: Any, assume: Assume) -> None:
@@ -139,7 +139,7 @@ def drawn(func: Any, args: Any, kwargs: Any, output: Any, assume: Assume) -> Non
         made: Tensor = func(*args, **{**kwargs, "device": torch.device("cpu")})
         return made
 
-    known(output, draw)
+    with_value(output, draw)
 
 
 def finite(func: Any, args: Any, _kwargs: Any, output: Any, assume: Assume) -> None:
@@ -155,7 +155,7 @@ def finite(func: Any, args: Any, _kwargs: Any, output: Any, assume: Assume) -> N
         assume(FINITE)
         return torch.full(shape, equal, device="cpu")
 
-    known(output, answer)
+    with_value(output, answer)
 
 
 AFTER: dict[Any, Callable[[Any, Any, Any, Any, Assume], None]] = internals.by_op(
@@ -177,4 +177,4 @@ AFTER: dict[Any, Callable[[Any, Any, Any, Any, Assume], None]] = internals.by_op
 
 def _given(value: Tensor) -> Tensor:
     """A meta tensor with a value that is there already."""
-    return known(torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device="meta"), lambda: value)
+    return with_value(torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device="meta"), lambda: value)
