@@ -12,15 +12,17 @@ const PHASES: Record<string, number> = { forward: 0, backward: 1, recompute: 3, 
 const channels = (hex: string) => [1, 3, 5].map((at) => Number.parseInt(hex.slice(at, at + 2), 16));
 
 /** A hue as an area of the page, in a theme. */
-export function tint(hex: string, theme: "light" | "dark"): string {
-  const mixed = channels(hex).map((one, i) => Math.round(one * SHARES[theme] + PAGES[theme][i]! * (1 - SHARES[theme])));
+export function tint(hex: string, theme: "light" | "dark", share: number = SHARES[theme]): string {
+  const mixed = channels(hex).map((one, i) => Math.round(one * share + PAGES[theme][i]! * (1 - share)));
   return `#${mixed.map((one) => one.toString(16).padStart(2, "0")).join("")}`;
 }
 
-const area = (hex: string) => tint(hex, isDark() ? "dark" : "light");
+/** The same where no text stands on it. */
+const TEXTLESS = 0.8;
+const area = (hex: string, share?: number) => tint(hex, isDark() ? "dark" : "light", share);
 
 export const neutral = () => area(shared.grey);
-export const kindColour = (kind: string) => area((shared.kinds as Record<string, string>)[kind] ?? shared.grey);
+export const kindColour = (kind: string) => area((shared.kinds as Record<string, string>)[kind] ?? shared.grey, TEXTLESS);
 export const boundColour = (bound: string) => area(shared.hues[BINDS[bound] ?? -1] ?? shared.grey);
 export const phaseColour = (phase: string) => area(shared.hues[PHASES[phase] ?? -1] ?? shared.grey);
 

@@ -18,7 +18,7 @@ const contrast = (a: string, b: string) => {
   return (light! + 0.05) / (dark! + 0.05);
 };
 const inks = [...readFileSync("src/style.css", "utf8").matchAll(/--ink: (#[0-9a-f]{6})/g)].map((found) => found[1]!);
-const hues = [...shared.hues, shared.grey, ...Object.values(shared.kinds)];
+const hues = [...shared.hues, shared.grey];
 
 for (const [theme, ink] of [["light", inks[0]!], ["dark", inks[1]!]] as const) {
   for (const hue of new Set(hues)) {

@@ -2,7 +2,15 @@
 
 from project import shared_constants
 
+from flopsight.render.palette import KINDS
+from flopsight.results.memory_curve import LASTING_FIRST
+
 
 def test_the_file_is_what_python_has():
     stale = "run `make report`: units, colours or escapes changed in Python"
     assert shared_constants.PATH.read_text(encoding="utf-8") == shared_constants.text(), stale
+
+
+def test_every_kind_of_memory_has_a_colour_of_its_own():
+    assert set(KINDS) == set(LASTING_FIRST)
+    assert len(set(KINDS.values())) == len(KINDS)
