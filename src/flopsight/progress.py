@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
+import shutil
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from html import escape
 from importlib import import_module
-from typing import Any, Protocol
+from typing import Any, Protocol, TextIO
 
 EVERY = 0.5
 """Seconds between two updates of the elapsed time."""
@@ -34,6 +35,16 @@ class Display(Protocol):
 
     def close(self) -> None:
         """Take away what is shown."""
+
+
+def begin_line(stream: TextIO) -> None:
+    """Go to the start of a line of our own, in case another program's text stands on this one.
+
+    As many spaces as a terminal has columns end on the next line unless they began at the start of one; elsewhere
+    nothing tells, and an empty line is left.
+    """
+    with suppress(OSError, ValueError):
+        stream.write(f"{' ' * shutil.get_terminal_size().columns}\r" if stream.isatty() else "\n")
 
 
 class Progress:

@@ -151,6 +151,7 @@ def test_nothing_changed_is_said_in_so_many_words():
 def test_a_comparison_renders_for_a_pull_request():
     text = compare(stack(3, width=8), stack(4, width=8)).render("markdown")
 
+    assert text.startswith("<!-- flopsight diff of ")
     assert "| params | 2.54 k | 3.38 k | +33.1% |" in text
     assert "- added   encoder.layer.3: Block, 840 params" in text
 
@@ -213,12 +214,27 @@ def test_the_heaviest_change_comes_first():
     assert [line.split()[1] for line in text.splitlines() if line.startswith("changed")] == ["b:", "c:", "a:"]
 
 
-def test_a_pull_request_shows_ten_changes_and_folds_the_others():
+def test_a_comment_has_a_verdict_the_five_heaviest_changes_and_the_rest_to_open():
     before = rooted(module("", "Net", *(linear(f"fc_{i}_x", 4, 8, 8) for i in range(12))))
     after = rooted(module("", "Net", *(linear(f"fc_{i}_x", 4, 8, 9 + i) for i in range(12))))
 
     head, rest = compare(Profile(before), Profile(after)).render("markdown").split("<details>")
 
-    assert head.count("\n- changed") == 10
-    assert rest.count("- changed") == 2
-    assert "2 smaller changes" in rest
+    # a layer of n outputs is a product and a bias, (2 * 4 * 8 + 4) * n FLOPs, and has 9 * n parameters:
+    # n from 8 to 20 in the last one, and from 96 to 9 + 10 + ... + 20 = 174 in all
+    assert "**Costs more: forward FLOPs +81.2% (6.53 k to 11.8 k), parameters +81.2% (864 to 1.57 k)" in head
+    assert [line.split(" | ")[0].removeprefix("| ") for line in head.splitlines() if "fc" in line] == [
+        rf"fc\_{i}\_x" for i in (11, 10, 9, 8, 7)
+    ]
+    assert r"| fc\_11\_x | changed: output 4x8 became 4x20 | +816 | +108 | +6.9% |" in head  # 12 of 174
+    assert "12 changed modules" in rest
+    assert rest.count("- changed") == 12
+
+
+def test_a_change_that_saves_work_for_parameters_is_neither_better_nor_worse():
+    before = Profile(rooted(module("", "Net", linear("a", 4, 8, 16))))
+    after = Profile(rooted(module("", "Net", linear("a", 1, 8, 32))))
+
+    # 4 * (2 * 8 + 1) * 16 = 1088 FLOPs and 9 * 16 parameters; 1 * (2 * 8 + 1) * 32 and 9 * 32
+    said = "Some costs grow and some fall: forward FLOPs -50.0% (1.09 k to 544), parameters +100.0% (144 to 288)."
+    assert said in str(compare(before, after))

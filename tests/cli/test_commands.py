@@ -254,7 +254,9 @@ def test_diff_says_what_changed_and_fails_on_a_limit(flops, saved):
     assert more.code == 1
     assert "macs grew by 100.00%" in more.err
     assert "640" in more.out
-    assert flops("diff", saved, "twice.json", "-f", "markdown").out.startswith("#")
+    assert flops("diff", saved, "twice.json", "-f", "markdown").out.startswith(
+        "<!-- flopsight diff of Sequential -->\n### "
+    )
 
 
 def test_check_holds_a_profile_to_a_budget(flops, saved):

@@ -13,7 +13,7 @@ SURFACE = {
     ],
     "sweep": ["TARGET", "AXIS=VALUES...", "--input", "--train", "--meta", "--device", "--repeats", "--output", "--progress"],
     "targets": ["[WORD]"],
-    "show": ["PROFILE...", "--format", "--depth", "--top", "--full", "--width", "--sort", "--on", "--output"],
+    "show": ["PROFILE...", "--format", "--depth", "--top", "--full", "--width", "--sort", "--on", "--columns", "--output"],
     "advise": ["PROFILE", "--on"],
     "diff": ["BEFORE", "AFTER", "--fail-on", "--tolerance", "--format", "--output"],
     "check": ["PROFILE", "--budget"],

@@ -175,7 +175,7 @@ def test_the_command_prints_the_points_and_writes_files(here, capsys):
         (["swept.py:Net", "batch=1", "batch=2"], "The axis batch is given twice."),
         (["swept.py:Net", "widht=1"], "swept.py:Net has no argument 'widht'. Did you mean 'width'?"),
         (["swept.py:Net", "width=1", "-i", "{side}x8"], "'{side}x8' names no axis of this sweep in its braces; there are width."),
-        (["swept.py:Net", "width=1", "-o", "x.xls"], "it can be .json, .csv, .md, .tex, .txt, .html, .svg"),
+        (["swept.py:Net", "width=1", "-o", "x.xls"], "it can be .json, .csv, .md, .tex, .txt, .html, .svg, .png, .pdf"),
         (["swept.py:Net", "dtype=bf16,fp32", "-o", "x.svg"], "A plot needs an axis of numbers; dtype has none. Write .csv, .md or .txt."),
         (["swept.py:Net", "dtype=bf61"], "There is no dtype 'bf61'"),
     ],

@@ -11,7 +11,7 @@ from flopsight.analysis.compare import compare
 from flopsight.errors import InputError
 from flopsight.render import prepare, render
 from flopsight.render.comparison import page
-from flopsight.render.console import draw
+from flopsight.render.console import bar, draw
 from flopsight.render.formats import FORMATS, PRINTED
 from flopsight.render.plain import plain
 from flopsight.results.profile import Profile
@@ -27,8 +27,8 @@ def shown(profile, format="tree", width=120, colour=True, **options):
 
 
 def words(text):
-    """Text without colour, guides and rules."""
-    bare = re.sub(r"\x1b\[[\d;]*m|[│├└]", " ", text)
+    """Text without colour, guides, rules and bars."""
+    bare = re.sub(r"\x1b\[[\d;]*m|[│├└▏▎▍▌▋▊▉█]", " ", text)
     return [line.split() for line in bare.splitlines() if line.strip() and not set(line.strip()) <= {"-"}]
 
 
@@ -52,6 +52,27 @@ def test_guides_join_siblings():
     lines = [line for line in shown(profile, colour=False).splitlines() if re.search(r"[├└│]", line)]
 
     assert [line.split(":")[0] for line in lines] == ["├ a", "│ └ x", "└ b"]
+
+
+def test_bars_stand_beside_shares_where_a_terminal_has_colour():
+    # two products of 4 x 8 x 8 and 4 x 8 x 24: a quarter and three quarters of all work
+    profile = Profile(rooted(module("", "Net", linear("a", 4, 8, 8), linear("b", 4, 8, 24))))
+    rows = [line for line in shown(profile).splitlines() if "Linear" in line]
+
+    assert [re.sub(r"[^▏▎▍▌▋▊▉█]", "", line) for line in rows] == ["██", "██████"]
+    assert "█" not in shown(profile, colour=False)
+
+
+def test_bars_leave_a_narrow_terminal_before_any_figure():
+    profile = Profile(rooted(module("", "Net", linear("a", 4, 8, 8), linear("b", 4, 8, 24))))
+    narrow = max(map(len, render(profile, "tree", width=200).split("\n\n")[2].splitlines()))
+
+    assert "█" not in shown(profile, width=narrow)
+    assert words(shown(profile, width=narrow)) == words(render(profile, "tree", width=narrow))
+
+
+def test_the_smallest_share_is_seen_and_none_is_not():
+    assert [bar(share) for share in (0.0, 1e-9, 0.5, 1.0, 1.2)] == ["", "▏", "████", "████████", "████████"]
 
 
 def test_names_with_brackets_are_no_markup():

@@ -7,8 +7,12 @@ import pytest
 from profiles import lenet, module, oddities, rooted, stack
 
 from flopsight.analysis.compare import compare
+from flopsight.analysis.findings.finding import Finding, Findings
+from flopsight.results.generation import Generation, Step
 from flopsight.results.job import Job
+from flopsight.results.plan import Plan, PlanOption
 from flopsight.results.profile import Profile
+from flopsight.results.run import Interval, Run
 from flopsight.results.sweep import Point, Sweep
 
 EVIL = "</details><script>alert(1)</script>\x1b[2J"
@@ -20,7 +24,18 @@ VALUES = {
     "comparison": lambda: compare(lenet(), stack()),
     "job": lambda: Job({0: lenet()}),
     "sweep": lambda: Sweep({"batch": (1,)}, (Point({"batch": 1}, lenet()),)),
+    "run": lambda: Run("Net", intervals=(Interval(0, steps=4, timed=4, seconds=2.0),)),
+    "plan": lambda: Plan("zoo:net", "H100", 8, (OPTION,)),
+    "generation": lambda: Generation(lenet(), (Step(0, lenet()),), batch=1, prompt=8, new_tokens=1, seen=8),
+    "findings": lambda: Findings((FINDING,)),
+    "finding": lambda: FINDING,
+    "no findings": Findings,
 }
+OPTION = PlanOption(
+    {"fsdp": 8}, 1, 1, "none", {"compute": 0.5}, {"parameters": 10}, room=100, gpus=8, samples=8, tokens=None,
+    model_flops=10**12, peak_flops=1e12,
+)  # fmt: skip
+FINDING = Finding("fusion", "Chains of ops fuse", ("a",), "3 ops", "compile it", seconds=0.1, share=0.2)
 
 
 @pytest.mark.parametrize("name", VALUES)
@@ -36,8 +51,36 @@ def test_a_notebook_gets_a_line_that_opens(name):
     bundle = VALUES[name]()._repr_mimebundle_()
 
     assert bundle["text/plain"] == repr(VALUES[name]())
-    assert bundle["text/html"].count("<details>") == bundle["text/html"].count("</details>") == 1
+    assert len(re.findall("<details(?: open)?>", bundle["text/html"])) == bundle["text/html"].count("</details>") == 1
     assert len(bundle["text/html"]) < 30_000
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("run", "500 ms"),  # 4 steps in 2 s
+        ("plan", "fsdp=8"),
+        ("generation", "1 x 8"),
+        ("findings", "at most 100 ms (20.0%) of a step"),
+        ("no findings", "Nothing found to change."),
+    ],
+)
+def test_what_a_value_is_about_is_in_sight_when_the_cell_has_run(name, said):
+    html = VALUES[name]()._repr_mimebundle_()["text/html"]
+
+    assert said in html
+    assert "<details open>" in html
+
+
+def test_no_rule_of_ours_reaches_another_cell():
+    for make in VALUES.values():
+        style = re.search("<style>(.*)</style>", make()._repr_mimebundle_()["text/html"], re.DOTALL)[1]
+        depth, outside = 0, ""
+        for sign in style:
+            depth += (sign == "{") - (sign == "}")
+            outside += sign if not depth and sign != "}" else ""
+        assert outside.strip() == ".flopsight"
+        assert depth == 0
 
 
 def test_the_line_of_a_profile_holds_its_figures():

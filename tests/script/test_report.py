@@ -9,6 +9,7 @@ from profiles import lenet, oddities
 
 from flopsight.errors import InputError
 from flopsight.files.store import load
+from flopsight.progress import begin_line
 from flopsight.results.world import World
 from flopsight.script.output import Delivery
 
@@ -24,8 +25,43 @@ def test_a_profile_is_saved_and_shown(tmp_path):
     ours.deliver(lenet())
 
     assert load(tmp_path / "p.json").macs == lenet().macs
-    assert "LeNet" in stream.getvalue()
+    assert stream.getvalue().startswith("\nLeNet"), "a script's line may still be open"
     assert stream.getvalue().splitlines()[-1] == f"flopsight: Saved {tmp_path / 'p.json'}"
+
+
+class Terminal(io.StringIO):
+    """A terminal's screen as lines: text that reaches the last column goes on below when more of it comes."""
+
+    columns = 80
+
+    def isatty(self):
+        return True
+
+    def screen(self):
+        lines, at = [""], 0
+        for sign in self.getvalue():
+            if sign == "\n":
+                lines, at = [*lines, ""], 0
+            elif sign == "\r":
+                at = 0
+            else:
+                if at == self.columns:
+                    lines, at = [*lines, ""], 0
+                lines[-1] = lines[-1][:at] + sign + lines[-1][at + 1 :]
+                at += 1
+        return lines
+
+
+@pytest.mark.parametrize("already", ["", "  50%|#####     |", "x", "x" * 79, "x" * 80])
+def test_a_report_begins_on_a_line_of_its_own_without_an_empty_one(already, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    terminal = Terminal()
+    terminal.write(already)
+
+    begin_line(terminal)
+    terminal.write("ours")
+
+    assert [line.rstrip() for line in terminal.screen()] == [*([already.rstrip()] if already else []), "ours"]
 
 
 def test_rank_1_of_two_saves_under_its_own_name_and_is_silent(tmp_path):

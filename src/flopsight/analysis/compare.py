@@ -10,10 +10,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from pathlib import Path
-from typing import Any
 
 from .. import units
 from ..errors import InputError
+from ..results.in_notebooks import InNotebooks
 from ..results.job import Job
 from ..results.node import MOST_LETTERS, Node
 from ..results.profile import Profile
@@ -51,7 +51,7 @@ class ModuleChange:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Comparison(InNotebooks):
     """Two profiles side by side."""
 
     before: Profile
@@ -98,12 +98,6 @@ class Comparison:
     def __repr__(self) -> str:
         return f"<Comparison of {self.before.root.kind} and {self.after.root.kind}: {self.one_line}>"[:MOST_LETTERS]
 
-    def _repr_mimebundle_(self, **_wanted: Any) -> dict[str, str]:
-        """What a notebook shows: a line that opens to a table."""
-        from ..render.notebook import comparison_html
-
-        return {"text/plain": repr(self), "text/html": comparison_html(self)}
-
     def to_html(self, path: str | Path) -> Path:
         """Write a page that shows what changed, ranked by what it weighs."""
         from ..render.html import write_comparison
@@ -115,7 +109,7 @@ class Comparison:
 
 
 def compare(before: Profile | Job, after: Profile | Job, tolerance: float = 0.05) -> Comparison:
-    """What is different in `after`; times count as changed beyond `tolerance` and the spread of their samples."""
+    """What is different in `after` from `before`; times count as changed beyond `tolerance` and the spread of their samples."""
     before, after = (given.model if isinstance(given, Job) else given for given in (before, after))
     for name, given in (("before", before), ("after", after)):
         if not isinstance(given, Profile):

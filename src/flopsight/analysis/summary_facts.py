@@ -15,6 +15,13 @@ from .tables import modules
 NEARLY = 0.99
 """Share of a whole from which its parts are taken for all of it."""
 
+MOST = 8
+FIRST = (
+    "Total params", "Params of the whole model", "Active params", "Forward MACs", "Forward FLOPs", "Backward FLOPs", "Peak memory",
+    "Step latency", "MFU", "Forward latency", "Activations saved for backward", "Throughput", "Trainable params",
+)  # fmt: skip
+"""The facts of a short summary, the first ones that a profile has."""
+
 
 @dataclass(frozen=True)
 class Fact:
@@ -31,6 +38,14 @@ def facts(profile: Profile) -> list[list[Fact]]:
     """Everything known, in groups: parameters, work, communication, memory, time."""
     groups = (_parameters(profile), _work(profile), _exchanged(profile), _memory(profile), _time(profile))
     return [group for group in groups if group]
+
+
+def foremost(profile: Profile) -> list[Fact]:
+    """The few facts that a reader looks for first, in the summary's order."""
+    known = [fact for group in facts(profile) for fact in group]
+    order = {label: place for place, label in enumerate(FIRST)}
+    chosen = sorted(known, key=lambda fact: order.get(fact.label, len(FIRST)))[:MOST]
+    return [fact for fact in known if fact in chosen]
 
 
 def pass_bytes(root: Node) -> int:

@@ -71,6 +71,12 @@ Sort = Annotated[
         "--sort", help="Order of -f table: flops, macs, params, backward_flops, activation_bytes, latency, model."
     ),
 ]
+Columns = Annotated[
+    str | None,
+    typer.Option(
+        "--columns", metavar="FIGURES", help="Columns of -f latex, or of several profiles: params,flops,latency."
+    ),
+]
 Width = Annotated[int | None, typer.Option("--width", help="Characters in a line; the default is the terminal's.")]
 On = Annotated[
     str | None,

@@ -27,11 +27,12 @@ def show(
     width: options.Width = None,
     sort: options.Sort = None,
     on: options.On = None,
+    columns: options.Columns = None,
     output: options.Outputs = None,
 ) -> None:
     """Draw a saved profile in any format; several stand side by side, and two make a page of what changed."""
     if len(profiles) > 1:
-        _side_by_side(profiles, "table" if format == "tree" else format, output or ())
+        _side_by_side(profiles, "table" if format == "tree" else format, columns, output or ())
         return
     find_printed(format)
     found = load(profiles[0])
@@ -44,7 +45,9 @@ def show(
     if isinstance(found, Sweep):
         _sweep(found, format, width, output or ())
         return
-    view = prepare_view(format, depth=depth, top=top, full=full, width=width, sort=sort, on=on, outputs=output or ())
+    view = prepare_view(
+        format, depth=depth, top=top, full=full, width=width, sort=sort, on=on, columns=columns, outputs=output or ()
+    )
     view.present(found)
 
 
@@ -77,7 +80,7 @@ def _sweep(found: Sweep, format: str, width: int | None, outputs: Sequence[Path]
         print(f"Saved {path}", file=sys.stderr)
 
 
-def _side_by_side(paths: Sequence[Path], format: str, outputs: Sequence[Path]) -> None:
+def _side_by_side(paths: Sequence[Path], format: str, columns: str | None, outputs: Sequence[Path]) -> None:
     from ..render.side_by_side import render
 
     pages = [path for path in outputs if path.suffix == ".html"]
@@ -88,7 +91,7 @@ def _side_by_side(paths: Sequence[Path], format: str, outputs: Sequence[Path]) -
     if pages and len(paths) > 2:
         raise InputError(f"A page compares two profiles, not {len(paths)}.")
     found = [load_profile(path) for path in paths]
-    print(render(found, [path.stem for path in paths], format), end="")
+    print(render(found, [path.stem for path in paths], format, columns), end="")
     if pages:
         from ..analysis.compare import compare
 

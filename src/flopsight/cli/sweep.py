@@ -31,7 +31,12 @@ def sweep(
     repeats: Annotated[int, typer.Option("--repeats", help="Timed runs of each point.", min=1)] = 5,
     output: Annotated[
         list[Path] | None,
-        typer.Option("-o", "--output", metavar="FILE", help=f"Write it too: {', '.join(SUFFIXES)}; .svg is a plot."),
+        typer.Option(
+            "-o",
+            "--output",
+            metavar="FILE",
+            help=f"Write it too: {', '.join(SUFFIXES)}; .svg, .png and .pdf are plots.",
+        ),
     ] = None,
     progress: options.Progress = False,
 ) -> None:

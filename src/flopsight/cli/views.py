@@ -71,6 +71,7 @@ def prepare_view(
     width: int | None = None,
     sort: str | None = None,
     on: str | None = None,
+    columns: str | None = None,
     outputs: Sequence[Path] = (),
 ) -> View:
     """Check a format, its options and the files to write, before any work is done."""
@@ -80,7 +81,7 @@ def prepare_view(
         raise InputError(f"The format {format} shows everything; --top is for {', '.join(limited)}.")
     if on is not None:
         _check_device(format, on, outputs)
-    options = {"depth": depth, "full": full or None, "width": width, "sort": sort}
+    options = {"depth": depth, "full": full or None, "width": width, "sort": sort, "columns": columns}
     for name, value in options.items():
         if value is not None and name not in found.options:
             taking = (f"-f {other}" for other in PRINTED if name in FORMATS[other].options)

@@ -43,7 +43,14 @@ def get_model_profile(
     ignore_modules: Iterable[Any] | None = None,
     mode: str = "forward",
 ) -> tuple[Any, Any, Any]:
-    """FLOPs, MACs and parameters of one inference: eval mode, no gradients, the model as it was afterwards."""
+    """FLOPs, MACs and parameters of one inference: eval mode, no gradients, the model as it was afterwards.
+
+    `model` is called with `args` and `kwargs`, or with one random tensor of `input_shape`; `mode="generate"` calls its
+    `generate`. `warm_up` runs come before the timed ones. `as_string` returns texts such as "4.12 GMACs" instead of numbers.
+    `print_profile` prints the profile, or writes it to `output_file`: with `detailed` every module down to `module_depth`
+    (-1 is the deepest), and the `top_modules` heaviest at each depth. `ignore_modules` are classes, modules or names that are
+    left out of the totals.
+    """
     if mode not in ("forward", "generate"):
         raise InputError(f"mode must be 'forward' or 'generate', not {mode!r}.")
     method = "__call__" if mode == "forward" else "generate"
@@ -80,7 +87,11 @@ def get_model_profile(
 
 
 class FlopsProfiler:
-    """Profiles the forward of one step in a training loop; see the training-loop example in the README."""
+    """Profiles the forward of one step in a training loop; see the training-loop example in the README.
+
+    `model` is the model that the loop calls. `ds_engine` is the DeepSpeed engine around it, which knows the world and the
+    batch. `recompute_fwd_factor` is how much of the forward backward computes again: 1.0 with full checkpointing.
+    """
 
     format = "deepspeed"
 

@@ -25,7 +25,7 @@ _rounds = count()
 
 
 def gather(profile: Profile | BaseException | None, timeout: float = 30.0) -> Job | None:
-    """Rank 0 gets the job with every profile that arrives within `timeout` seconds; the other ranks get None at once.
+    """Rank 0 gets the job with every `profile` that arrives within `timeout` seconds; the other ranks get None at once.
 
     Every rank calls it, once for each job to be gathered. A rank without a profile hands in None, or the exception
     that it met, and is named among the missing.

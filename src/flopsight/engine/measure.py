@@ -164,6 +164,8 @@ def profile(
 def recording(model: nn.Module | None = None) -> Recording:
     """Count whatever runs inside a `with`; the profile is ready after it.
 
+    The calls of `model` get rows of their own; without one, the first model that is called inside does.
+
     >>> import torch, flopsight
     >>> with flopsight.recording() as r:
     ...     _ = torch.ones(4, 8) @ torch.ones(8, 2)

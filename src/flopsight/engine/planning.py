@@ -46,8 +46,10 @@ def plan(
 ) -> Plan:
     """Ways to train a model, or to `serve` it, on so many GPUs of a kind, ranked by predicted speed, those that do not fit last.
 
-    What is given is fixed, what is None is searched. `target` is a target as on the command line. `batch` is samples a step
-    over all GPUs: micro_batch x accumulate x dp x fsdp. `mesh` has the axes dp, fsdp, tp, pp, cp, ep. `checkpoint` is "none",
+    What is given is fixed, what is None is searched. `target` is a target as on the command line, with inputs of `seq` tokens or
+    of `input_shape`, to be trained with `optimizer` on `gpus` devices of the kind `on`, `gpus_per_node` of them in a machine.
+    `batch` is samples a step over all GPUs: `micro_batch` x `accumulate` x dp x fsdp. `mesh` has the axes dp, fsdp, tp, pp, cp, ep.
+    `compile` takes the model for compiled: pointwise ops are fused. `progress` is called with what is being done. `checkpoint` is "none",
     "full" or "selective"; `precision` "bf16" (float32 weights, gradients and state, bfloat16 compute), "pure-bf16" or "fp32".
     `fsdp` are FSDP's switches, `between_nodes` the Gbit/s of each GPU's network card, `assume` numbers that a prediction takes
     for granted, by the names that `option.assumptions` shows. To `serve`, `prompt` and `new` are the tokens of a sequence, and

@@ -63,7 +63,7 @@ def save(profile: Saved, path: str | Path) -> Path:
 
 
 def load(path: str | Path) -> Saved | Run:
-    """Read what `save` wrote: a Profile, a Job of several ranks, a Generation, a Plan, a Sweep or a monitored Run."""
+    """Read the file `path` that `save` wrote: a Profile, a Job of several ranks, a Generation, a Plan, a Sweep or a monitored Run."""
     try:
         contents = read_text(path)
     except FileNotFoundError:

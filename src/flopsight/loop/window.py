@@ -200,6 +200,9 @@ def step_profiler(
 ) -> StepWindow:
     """Profile a window of steps of your own loop.
 
+    `model` is what is trained, and `optimizer` what steps it, whose time is then known too. A step ends with `prof.step()`.
+    `steps` are consecutive numbers, counted from 0: one of them is counted, the others are timed.
+
     >>> import torch, flopsight
     >>> model = torch.nn.Linear(8, 2)
     >>> with flopsight.step_profiler(model, steps=range(1, 3)) as prof:

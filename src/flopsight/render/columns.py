@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from .. import units
-from ..analysis.figures import UNITS, Figure, shown
+from ..analysis.figures import BOOK, UNITS, Figure, shown
 from ..analysis.tables import TableRow
+from ..errors import InputError, did_you_mean
 from ..results.records import BACKWARD, Shape
 from .page import Column
 
@@ -17,6 +18,7 @@ KEEP = {
 """How long a narrow page keeps each column: those with the lowest number leave first."""
 SHARES = {"flops": ("%", 60), "latency": ("% ", 55)}
 """Figures whose share of the whole is a column of its own: its title and how long it stays."""
+SHARE = "share"
 STYLES = {"flops": "cyan", "latency": "magenta", "backward_latency": "magenta"}
 
 
@@ -31,10 +33,30 @@ def figures(rows: Sequence[TableRow], *, trained: bool) -> list[Column]:
         found.append(Column(figure.short, cells, KEEP.get(key, 0), style=STYLES.get(key, "")))
         if key in SHARES:
             title, keep = SHARES[key]
-            shares = tuple("" if (share := row.shares[key]) is None else units.percent(share) for row in rows)
-            found.append(Column(title, shares, keep, style="dim"))
+            shares = tuple(row.shares[key] for row in rows)
+            cells = tuple("" if share is None else units.percent(share) for share in shares)
+            found.append(Column(title, cells, keep, style="dim", shares=shares))
     if any(row.output_shapes for row in rows):
         found.append(Column("output", tuple(shapes(row.output_shapes) for row in rows), keep=5, right=False))
+    return found
+
+
+def chosen(columns: Sequence[Column], names: str | None) -> list[Column]:
+    """The columns that are named, in that order: by a figure's name, `share`, or `output`; without names all."""
+    if names is None:
+        return list(columns)
+    there = {column.title for column in columns}
+    owners = {head: figure.key for figure in reversed(BOOK.values()) for head in (figure.short, figure.label)}
+    titles = {key: {head for head in there if owners.get(head) == key} for key in BOOK}
+    titles |= {SHARE: {title for title, _ in SHARES.values()} & there, "output": {"output"} & there}
+    known = [key for key, heads in titles.items() if heads]
+    found = []
+    for name in (word.strip() for word in names.split(",")):
+        if name not in known:
+            raise InputError(
+                f"There is no column {name!r} here.{did_you_mean(name, known)} Columns: {', '.join(known)}."
+            )
+        found += [column for column in columns if column.title in titles[name]]
     return found
 
 

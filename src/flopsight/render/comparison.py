@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from dataclasses import dataclass
 
 from .. import units
-from ..analysis.compare import Change, Comparison, ModuleChange, differences
+from ..analysis.compare import WEIGHED, Change, Comparison, Difference, ModuleChange, differences
 from ..analysis.figures import BOOK
 from ..errors import InputError, did_you_mean
-from ..files.printable import one_line, printable
+from ..files.printable import one_line
 from ..results.node import Node
-from .markdown import escaped, grid
 from .page import Column, Grid, Heading, Lines, Page
 from .plain import plain
 from .summary import title
 
 FORMATS = ("text", "markdown")
 MOST_LINES = 50
-OPEN_LINES = 10
-"""Changes of modules that a pull request shows at once; the others open with a click."""
+DECISIVE = ("params", "peak_bytes", "latency", "step_latency")
+"""Figures that a verdict names beside the work of the step."""
 _INDEX = re.compile(r"(?<![^.])\d+(?![^.])")
 
 
@@ -30,31 +29,43 @@ def render(comparison: Comparison, format: str = "text", width: int | None = Non
             f"A comparison has no format {format!r}.{did_you_mean(format, FORMATS)} Formats: {', '.join(FORMATS)}."
         )
     if format == "markdown":
-        return _markdown(comparison)
+        from .pull_request import comment
+
+        return comment(comparison)
     return plain(page(comparison), width)
 
 
 def page(comparison: Comparison) -> Page:
     """What changed, for a terminal: what costs more is red, what costs less is green."""
     heads = (f"before: {title(comparison.before)}", f"after:  {title(comparison.after)}")
-    changes = _module_lines(comparison)
+    changes = module_lines(comparison)
     lines = Lines(tuple(text for text, _ in changes), styles=tuple(_style(sign) for _, sign in changes))
-    verdict = [Heading(_verdict(comparison))] if comparison.same else []
-    return [Lines(heads), *verdict, _figures(comparison), lines, Lines(_notes(comparison))]
+    return [Lines(heads), Heading(verdict(comparison)), figure_grid(comparison), lines, Lines(notes(comparison))]
 
 
-def _markdown(comparison: Comparison) -> str:
-    items = [f"- {escaped(printable(text))}" for text, _ in _module_lines(comparison)]
-    blocks = [f"### {escaped(one_line(title(comparison.after)))}", _verdict(comparison), grid(_figures(comparison))]
-    blocks += ["\n".join(items[:OPEN_LINES]), *_folded(items[OPEN_LINES:]), "\n".join(map(escaped, _notes(comparison)))]
-    return "\n\n".join(block for block in blocks if block) + "\n"
+def verdict(comparison: Comparison) -> str:
+    """One sentence: what costs more or less, by how much."""
+    if comparison.same:
+        return "Nothing changed."
+    sides = comparison.before, comparison.after
+    work = "step_flops" if all(side.trained for side in sides) else "flops"
+    was, now = (BOOK[work].read(side) for side in sides)
+    done = Change(work, was, now)
+    changes = [
+        change
+        for change in (done, *(comparison[name] for name in DECISIVE))
+        if change.growth and change.changed and not (comparison.why_no_times and BOOK[change.name].is_time)
+    ]
+    if not changes:
+        return "The cost is the same; modules changed."
+    signs = {_cost(change) > 0 for change in changes}
+    lead = "Some costs grow and some fall" if len(signs) > 1 else "Costs more" if True in signs else "Costs less"
+    said = (f"{BOOK[change.name].full} {_growth(change)} ({' to '.join(_texts(change))})" for change in changes)
+    return f"{lead}: {', '.join(said)}."
 
 
-def _verdict(comparison: Comparison) -> str:
-    return "Nothing changed." if comparison.same else ""
-
-
-def _notes(comparison: Comparison) -> tuple[str, ...]:
+def notes(comparison: Comparison) -> tuple[str, ...]:
+    """Why times are not compared, where they are not."""
     why = comparison.why_no_times
     return (one_line(f"Times are not compared: {why}."),) if why else ()
 
@@ -63,20 +74,13 @@ def _style(sign: float) -> str:
     return "red" if sign > 0 else "green" if sign < 0 else ""
 
 
-def _folded(items: Sequence[str]) -> list[str]:
-    """Items of a list that the reader opens."""
-    if not items:
-        return []
-    number = f"{len(items)} smaller change{'' if len(items) == 1 else 's'}"
-    return [f"<details><summary>{number}</summary>", "\n".join(items), "</details>"]
-
-
 def _shown(change: Change) -> bool:
     """A figure that changed, or that a reader looks for first."""
     return change.changed or (change.name in ("params", "macs", "flops", "latency") and change.before is not None)
 
 
-def _figures(comparison: Comparison) -> Grid:
+def figure_grid(comparison: Comparison) -> Grid:
+    """The figures of the whole before and after."""
     times = not comparison.why_no_times
     changes = [change for change in comparison.figures if _shown(change) and (times or not BOOK[change.name].is_time)]
     return Grid((
@@ -93,24 +97,53 @@ def _cost(change: Change) -> float:
     return -growth if BOOK[change.name].more_is_better else growth
 
 
-def _module_lines(comparison: Comparison) -> list[tuple[str, float]]:
-    """A line a change, the heaviest first, and whether it costs more (above 0) or less.
+@dataclass(frozen=True)
+class Row:
+    """The same change in the same place of one or several blocks."""
 
-    The same change in the same place of several blocks is one line.
-    """
-    found: dict[tuple[str, str, str], tuple[list[str], list[float]]] = {}
+    verb: str
+    where: str
+    what: str
+    """Every figure that changed."""
+    brief: str
+    """What changed in few words: the class, and shapes that are others."""
+    flops: float
+    """What the step has more of FLOPs; below 0 what it has less."""
+    params: float
+    weight: float
+    """The largest share of the whole model's figures, with its sign."""
+
+
+def changed_rows(comparison: Comparison) -> list[Row]:
+    """A row a change, the heaviest first."""
+    found: dict[tuple[str, str, str], list[Difference]] = {}
     for one in differences(comparison):
         what = _changed(one.module) if isinstance(one.module, ModuleChange) else _said(one.module)
-        path, verb = one.module.path, one.verb
-        paths, weights = found.setdefault((verb, _INDEX.sub("*", path), what), ([], []))
-        paths.append(path or "the model itself")
-        weights.append(one.weight)
-    lines = []
-    for (verb, pattern, what), (paths, weights) in sorted(found.items(), key=lambda entry: -abs(sum(entry[1][1]))):
-        where = paths[0] if len(paths) == 1 else f"{pattern} ({len(paths)} modules)"
-        lines.append((f"{verb:<7} {where}: {what}", sum(weights)))
+        found.setdefault((one.verb, _INDEX.sub("*", one.module.path), what), []).append(one)
+    rows = [
+        Row(
+            verb,
+            alike[0].module.path or "the model itself" if len(alike) == 1 else f"{pattern} ({len(alike)} modules)",
+            what,
+            _brief(alike[0].module),
+            flops=sum(one.more[WEIGHED.index("step_flops")] for one in alike),
+            params=sum(one.more[WEIGHED.index("params")] for one in alike),
+            weight=sum(one.weight for one in alike),
+        )
+        for (verb, pattern, what), alike in found.items()
+    ]
+    return sorted(rows, key=lambda row: -abs(row.weight))
+
+
+def module_lines(comparison: Comparison) -> list[tuple[str, float]]:
+    """A line a change, the heaviest first, and whether it costs more (above 0) or less."""
+    lines = [(f"{row.verb:<7} {row.where}: {row.what}", row.weight) for row in changed_rows(comparison)]
     more = len(lines) - MOST_LINES
     return [*lines[:MOST_LINES], (f"and {more} more changes", 0.0)] if more > 0 else lines
+
+
+def _brief(module: Node | ModuleChange) -> str:
+    return ", ".join(module.notes) or module.kind if isinstance(module, ModuleChange) else module.kind
 
 
 def _said(node: Node) -> str:

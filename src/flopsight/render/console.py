@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from rich.console import Console
@@ -11,11 +12,17 @@ from rich.text import Text
 
 from ..results.profile import Profile
 from .formats import Format
-from .page import Grid, Heading, Page
+from .page import Column, Grid, Heading, Page
 from .plain import plain, wrapped
 
 MOST_RICH_ROWS = 500
 """Above this many rows a rich table takes seconds, and plain text none."""
+
+BAR = 8
+"""Characters of a bar that stands for the whole."""
+EIGHTHS = ("", "▏", "▎", "▍", "▌", "▋", "▊", "▉")
+BAR_STYLES = {"% ": "magenta"}
+"""A bar has the colour of the figure that it is a share of: FLOPs cyan, times magenta."""
 
 
 def show(profile: Profile, format: Format, console: Console, options: Mapping[str, Any]) -> None:
@@ -38,7 +45,9 @@ def draw(page: Page, console: Console, width: int) -> None:
         if isinstance(part, Heading):
             console.print(Text("\n".join(wrapped(part.text, width)), style="bold underline"), soft_wrap=True)
         elif isinstance(part, Grid):
-            console.print(_table(part.fitted(width), guided=console.encoding.startswith("utf")))
+            utf = console.encoding.startswith("utf")
+            grid = _with_bars(part) if utf and console.color_system else part
+            console.print(_table(grid.fitted(width), guided=utf))
             hint = part.left_out(width)
             if hint:
                 console.print(Text("\n" + "\n".join(wrapped(hint, width)), style="dim"), soft_wrap=True)
@@ -51,6 +60,23 @@ def draw(page: Page, console: Console, width: int) -> None:
         else:
             continue
         console.print()
+
+
+def _with_bars(grid: Grid) -> Grid:
+    """The grid with a column of bars after each column of shares; on a narrow terminal bars leave first."""
+    columns = []
+    for column in grid.columns:
+        columns.append(column)
+        if column.shares:
+            bars = tuple("" if share is None else bar(share) for share in column.shares)
+            columns.append(Column("", bars, keep=-1, right=False, style=BAR_STYLES.get(column.title, "cyan")))
+    return replace(grid, columns=tuple(columns))
+
+
+def bar(share: float) -> str:
+    """A share as a bar, to an eighth of a character; a share that is not zero is seen."""
+    eighths = min(8 * BAR, max(round(share * 8 * BAR), 1 if share > 0 else 0))
+    return "█" * (eighths // 8) + EIGHTHS[eighths % 8]
 
 
 def _table(grid: Grid, *, guided: bool) -> Table:

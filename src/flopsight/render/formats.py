@@ -146,6 +146,7 @@ def find_by_suffix(path: Path) -> Format | None:
 def _find_picture(path: Path) -> Format:
     """The picture that a file is called after: `icicle.svg`, `resnet.icicle.svg`."""
     name = path.stem.rpartition(".")[2]
+    name = "curve" if name == "memory" else name  # as `p.plot` calls it
     if name not in PICTURES:
         *names, last = (f"{known}{path.suffix}" for known in PICTURES)
         raise InputError(

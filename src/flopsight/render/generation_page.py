@@ -40,7 +40,7 @@ def page(made: Generation, *, on: str | None = None) -> Page:
     said = [f"{name:<{LABEL}}{answer}" for name, answer in answers(serving)]
     if serving.step_roof() is None:
         said.append(f"least times are not known: {limit_unknown(made.last, on)}")
-    tables = [part for table in _tables(serving) for part in (Heading(table.title), _grid(table))]
+    tables = [part for table in _tables(serving) if table.rows for part in (Heading(table.title), _grid(table))]
     return [
         Heading(_headed(serving)),
         Lines((model_line(made),)),

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .. import units
 from ..analysis.folding import fold, shortened
@@ -17,20 +17,27 @@ from .tree import tree_grid
 
 if TYPE_CHECKING:
     from ..analysis.compare import Comparison
+    from ..analysis.findings import Finding
+    from ..results.generation import Generation
     from ..results.job import Job
     from ..results.node import Node
+    from ..results.plan import Plan
     from ..results.profile import Profile
+    from ..results.run import Run
     from ..results.sweep import Sweep
 
 MOST_ROWS = 40
 FIRST_ROWS = 8
-STYLE = (
-    "<style>.flopsight table{border-collapse:collapse}.flopsight td,.flopsight th{text-align:right;padding:1px 8px;"
-    "white-space:nowrap;border-bottom:1px solid #8883}.flopsight td:first-child,.flopsight th:first-child{text-align:left}"
-    ".flopsight summary{cursor:pointer}.flopsight .note{color:#b45309}.flopsight .red{color:#c0362c}"
-    ".flopsight .green{color:#1d7f46}.flopsight .bar{min-width:9em;text-align:left;background:linear-gradient(90deg,#56b4e9 var(--part),"
-    "transparent 0) no-repeat 0 50%/100% 70%}</style>"
-)
+STYLE = """
+.flopsight { --line: #8884; --soft: #808890; --warn: #b45309; --card: #8882; line-height: 1.4;
+  table { border-collapse: collapse; margin: .3em 0; font-variant-numeric: tabular-nums; }
+  td, th { text-align: right; padding: 1px 8px; white-space: nowrap; border-bottom: 1px solid #8883; background: none; }
+  th { font-weight: 600; } td:first-child, th:first-child { text-align: left; }
+  .words td { text-align: left; white-space: normal; vertical-align: top; }
+  summary { cursor: pointer; } .note { color: #b45309; } .red { color: #c0362c; } .green { color: #1d7f46; }
+  td.bar { min-width: 9em; background: linear-gradient(90deg, #56b4e9 var(--part), transparent 0) no-repeat 0 50% / 100% 70%; }
+  .card div { display: flex; justify-content: space-between; gap: 1rem; max-width: 30em; }
+"""
 COLOURS = ("red", "green")
 """Styles of a terminal that a notebook shows too."""
 
@@ -42,7 +49,7 @@ def profile_html(profile: Profile) -> str:
     first = "".join(f"<div>{escape(line)}</div>" for line in headline(profile))
     opened = _tree(profile.root, trained=profile.trained) + covered + notes
     top = f"<b>{escape(title(profile))}</b>{first}{_heaviest(profile)}"
-    return f'<div class="flopsight">{STYLE}{top}{_details(f"{profile.one_line}", opened)}</div>'
+    return f'<div class="flopsight">{_styled()}{top}{_details(f"{profile.one_line}", opened)}</div>'
 
 
 def _heaviest(profile: Profile) -> str:
@@ -64,25 +71,75 @@ def node_html(node: Node) -> str:
     return _card(node.one_line, _tree(node, trained=bool(node.backward.flops)))
 
 
-def comparison_html(comparison: Comparison) -> str:
+def _comparison_html(comparison: Comparison) -> str:
     """What changed, as a terminal shows it: what costs more is red, what costs less is green."""
     from .comparison import page
 
     return _card(comparison.one_line, draw(page(comparison)))
 
 
-def job_html(job: Job) -> str:
+def _job_html(job: Job) -> str:
     """The ranks of a job side by side."""
     from .job_page import ranks
 
     return _card(job.one_line, draw(ranks(job)))
 
 
-def sweep_html(sweep: Sweep) -> str:
+def _sweep_html(sweep: Sweep) -> str:
     """The points of a sweep, and how its modules grow."""
     from .sweep_page import page
 
     return _card(sweep.one_line, draw(page(sweep)))
+
+
+def _generation_html(made: Generation) -> str:
+    """What serving takes."""
+    from .generation_page import page
+
+    first, *rest = page(made)
+    assert isinstance(first, Heading)
+    return _card(first.text, draw(rest))
+
+
+def _run_html(run: Run) -> str:
+    """A monitored run: its figures, and curves of them."""
+    from .run_html import LOOK, body
+
+    return _card(repr(run).strip("<>"), body(run), LOOK)
+
+
+def _plan_html(plan: Plan) -> str:
+    """The options of a plan, the fastest first."""
+    from .plan_page import BARS, plan_body, title
+
+    return _card(title(plan), plan_body(plan), BARS)
+
+
+def _findings_html(found: Sequence[Finding]) -> str:
+    """Findings as rows: what, where, the evidence, what it brings at most, the next move."""
+    columns = {
+        "finding": [one.what for one in found],
+        "to win": [one.win for one in found],
+        "where": [one.place for one in found],
+        "evidence": [one.evidence for one in found],
+        "next": [one.next_move for one in found],
+    }
+    grid = Grid(tuple(Column(name, tuple(cells), right=False) for name, cells in columns.items()))
+    number = f"{len(found)} finding{'' if len(found) == 1 else 's'}"
+    return _card(number, f'<div class="words">{draw([grid])}</div>' if found else "Nothing found to change.")
+
+
+VIEWS: Mapping[str, Callable[[Any], str]] = {
+    "Profile": profile_html, "Node": node_html, "Group": node_html, "Comparison": _comparison_html, "Job": _job_html,
+    "Sweep": _sweep_html, "Generation": _generation_html, "Run": _run_html, "Plan": _plan_html,
+    "Findings": _findings_html, "Finding": lambda one: _findings_html((one,)),
+}  # fmt: skip
+"""How each class of value is shown."""
+
+
+def html_of(value: object) -> str:
+    """The value as a notebook shows it."""
+    return VIEWS[type(value).__name__](value)
 
 
 def _tree(root: Node, *, trained: bool) -> str:
@@ -122,9 +179,15 @@ def _class(style: str) -> str:
     return f' class="{style}"' if style in COLOURS else ""
 
 
-def _card(headline: str, inside: str) -> str:
-    return f'<div class="flopsight">{STYLE}{_details(headline, inside)}</div>'
+def _card(headline: str, inside: str, look: str = "") -> str:
+    """A value under its headline, open; `look` is style of its own."""
+    return f'<div class="flopsight">{_styled(look)}{_details(headline, inside, " open")}</div>'
 
 
-def _details(line: str, inside: str) -> str:
-    return f"<details><summary>{escape(line)}</summary>{inside}</details>"
+def _styled(look: str = "") -> str:
+    """Style that reaches no other cell: every rule is nested in ours."""
+    return f"<style>{STYLE}{look}}}</style>"
+
+
+def _details(line: str, inside: str, state: str = "") -> str:
+    return f"<details{state}><summary>{escape(line)}</summary>{inside}</details>"

@@ -31,6 +31,8 @@ class Column:
     style: str = ""
     styles: tuple[str, ...] = ()
     """The style of each cell, where they differ."""
+    shares: tuple[float | None, ...] = ()
+    """What each cell is a share of the whole, where a terminal can draw a bar beside it."""
 
     def __post_init__(self) -> None:
         """Escape what does not print: a model may call its modules anything."""

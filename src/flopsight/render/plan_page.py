@@ -142,6 +142,11 @@ def _table(rows: Sequence[Sequence[str]]) -> list[str]:
 
 def plan_html(plan: Plan) -> str:
     """The plan as one page that needs nothing beside it."""
+    return standalone(f"Plan of {plan.target}", f"<h1>{escape(title(plan))}</h1>{plan_body(plan)}", BARS)
+
+
+def plan_body(plan: Plan) -> str:
+    """Everything below the title."""
     best = plan.best
     kinds = list(dict.fromkeys(kind for option in plan.options for kind in option.memory))
     parts = list(dict.fromkeys(name for option in plan.options for name in option.parts))
@@ -158,14 +163,13 @@ def plan_html(plan: Plan) -> str:
         for option, row in zip(plan.options, cells, strict=True)
     )
     body = [
-        f"<h1>{escape(title(plan))}</h1>",
         *(f"<p>{escape(line.strip())}</p>" for line in _headline(best, served="serve" in plan.settings)),
         f"<p>Memory, against what a GPU has:{_keys(kinds)}</p><p>Predicted step:{_keys(parts)}</p>",
         f"<table><tr>{head}<th>memory</th><th>predicted step</th></tr>{rows}</table>",
         "<h2>Assumed</h2>",
         *(f'<p class="soft">{escape(line)}</p>' for line in best.assumptions),
     ]
-    return standalone(f"Plan of {plan.target}", "".join(body), BARS)
+    return "".join(body)
 
 
 def _bar(parts: Mapping[str, float], kinds: list[str], full: float) -> str:

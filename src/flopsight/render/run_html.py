@@ -33,7 +33,12 @@ text { font: 11px system-ui, sans-serif; fill: var(--soft); } .slow { stroke: va
 def page(run: Run) -> str:
     """The whole page; it needs no script and no other file."""
     title = f"{run.model or 'A run'}: {run.steps:,} steps"
-    parts = [f"<h1>{escape(title)}</h1>", f'<p class="soft">{escape(where(run))}</p>']
+    return standalone(title, f"<h1>{escape(title)}</h1>\n{body(run)}", LOOK)
+
+
+def body(run: Run) -> str:
+    """Everything below the title."""
+    parts = [f'<p class="soft">{escape(where(run))}</p>']
     if run.whole is not None:
         rows = "".join(f"<div><span>{escape(n)}</span><span>{escape(v)}</span></div>" for n, v in facts(run))
         parts += [f'<div class="cards"><div class="card">{rows}</div></div>', *_curves(run)]
@@ -43,7 +48,7 @@ def page(run: Run) -> str:
     if run.profile is not None:
         drawn = render(run.profile, "tree", depth=3)
         parts += ["<h2>The first counted call, by module</h2>", f"<pre>{escape(drawn)}</pre>"]
-    return standalone(title, "\n".join(parts), LOOK)
+    return "\n".join(parts)
 
 
 def _curves(run: Run) -> list[str]:

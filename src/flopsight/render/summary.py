@@ -7,7 +7,7 @@ from math import floor
 
 from .. import units
 from ..analysis.limits.utilization import above_peak, why_unknown
-from ..analysis.summary_facts import facts
+from ..analysis.summary_facts import Fact, facts, foremost
 from ..hardware.named import named_device
 from ..results.caveats import BadFormula, UnknownOps
 from ..results.profile import Profile
@@ -57,16 +57,21 @@ def times_of(profile: Profile, on: str | None) -> tuple[str, ...]:
 
 def totals(profile: Profile) -> list[list[tuple[str, str]]]:
     """The summary in groups of label and text."""
-    return [
-        [(fact.label, units.say(fact.value, fact.unit) + (f"  {fact.note}" if fact.note else "")) for fact in group]
-        for group in facts(profile)
-    ]
+    return [list(map(_pair, group)) for group in facts(profile)]
 
 
-def total_lines(profile: Profile) -> tuple[str, ...]:
-    """The summary as lines, an empty one between groups."""
-    lines = [line for group in totals(profile) for line in ("", *(f"{label:<32}{text}" for label, text in group))]
-    return tuple(lines[1:])
+def _pair(fact: Fact) -> tuple[str, str]:
+    return fact.label, units.say(fact.value, fact.unit) + (f"  {fact.note}" if fact.note else "")
+
+
+def total_lines(profile: Profile, *, full: bool = False) -> tuple[str, ...]:
+    """The summary as lines: the foremost facts and how many more there are, or all, with an empty line between groups."""
+    groups = totals(profile)
+    if full:
+        return tuple(line for group in groups for line in ("", *(f"{label:<32}{text}" for label, text in group)))[1:]
+    shown = tuple(f"{label:<32}{text}" for label, text in map(_pair, foremost(profile)))
+    more = sum(map(len, groups)) - len(shown)
+    return (*shown, f"{more} more figures: --full, or full=True") if more else shown
 
 
 def coverage_lines(profile: Profile) -> tuple[str, ...]:

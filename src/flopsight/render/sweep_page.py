@@ -12,6 +12,7 @@ from .. import units
 from ..analysis.figures import BOOK, shown
 from ..errors import InputError, did_you_mean
 from ..files.store import dumps
+from ..files.whole_files import as_bytes
 from ..results.sweep import Sweep
 from . import latex, markdown
 from .csv import csv_text
@@ -29,7 +30,9 @@ SUFFIXES = {
     ".tex": "latex",
     ".txt": "tree",
     ".html": "html",
-    ".svg": "svg",
+    ".svg": "picture",
+    ".png": "picture",
+    ".pdf": "picture",
 }
 """What files of a sweep are called, and what they hold."""
 MOST_MODULES = 12
@@ -42,7 +45,7 @@ WIDTH, HEIGHT, LEFT, TOP, BOTTOM, RIGHT = 760, 420, 70, 40, 50, 190
 def page(sweep: Sweep) -> Page:
     """A line a point, why points failed, and for every axis of numbers how the modules grow."""
     failed = [
-        f"{', '.join(f'{axis}={_axis_value(point.values[axis])}' for axis in sweep.axes)}: {point.error}"
+        f"{', '.join(f'{axis}={axis_text(point.values[axis])}' for axis in sweep.axes)}: {point.error}"
         for point in sweep.points
         if point.error
     ]
@@ -69,13 +72,19 @@ def text(sweep: Sweep, format: str = "tree", width: int | None = None) -> str:
     return markdown.draw(page(sweep)) if format == "markdown" else plain(page(sweep), width or WIDE)
 
 
-def contents(sweep: Sweep, path: Path) -> str:
-    """What a file of that name holds."""
+def contents(sweep: Sweep, path: Path) -> bytes:
+    """What a file of that name holds; without matplotlib an SVG is the plain plot of the page."""
     check_file(path, sweep.axes)
     kind = SUFFIXES[path.suffix]
-    if kind == "html":
-        return html(sweep)
-    return svg_plot(sweep.rows, list(sweep.axes)) if kind == "svg" else text(sweep, kind)
+    if kind != "picture":
+        return as_bytes(html(sweep) if kind == "html" else text(sweep, kind))
+    try:
+        from .pictures.sweep_lines import SweepPictures
+    except InputError:
+        if path.suffix == ".svg":
+            return as_bytes(svg_plot(sweep.rows, list(sweep.axes)))
+        raise
+    return SweepPictures(sweep).lines().encoded(path.suffix.removeprefix("."))
 
 
 def html(sweep: Sweep) -> str:
@@ -89,13 +98,13 @@ def check_file(path: Path, axes: Mapping[str, Sequence[Any]]) -> None:
     """Refuse a file whose suffix says no format of a sweep, and a plot of a sweep that varies no numbers."""
     if path.suffix not in SUFFIXES:
         raise InputError(f"The suffix of {path} says no format of a sweep; it can be {', '.join(SUFFIXES)}.")
-    if path.suffix == ".svg" and not _has_numbers(axes):
+    if SUFFIXES[path.suffix] == "picture" and not _has_numbers(axes):
         raise InputError(f"A plot needs an axis of numbers; {', '.join(axes)} has none. Write .csv, .md or .txt.")
 
 
 def _points(sweep: Sweep) -> Grid:
     """One line a point; a figure that no point has is left out."""
-    columns = [Column(axis, tuple(_axis_value(row[axis]) for row in sweep.rows), keep=100) for axis in sweep.axes]
+    columns = [Column(axis, tuple(axis_text(row[axis]) for row in sweep.rows), keep=100) for axis in sweep.axes]
     for key in _present(sweep.rows):
         values = [row.get(key) for row in sweep.rows]
         cells = tuple("-" if value is None else BOOK[key].text(value) for value in values)
@@ -116,7 +125,7 @@ def _growth(sweep: Sweep, axis: str) -> Page:
     doubts = tuple("" if one.exact else "not confirmed" if one.on_curve else "not a polynomial" for _, one in most)
     grid = Grid((
         Column("module", tuple(name or "the root" for name, _ in most), right=False),
-        Column(f"FLOPs at {axis}={_axis_value(max(values))}", tuple(units.si(one.total) for _, one in most), keep=9),
+        Column(f"FLOPs at {axis}={axis_text(max(values))}", tuple(units.si(one.total) for _, one in most), keep=9),
         *(Column(part, tuple(_share(getattr(one, part), one.total) for _, one in most), keep=8) for part in ("constant", "linear", "quadratic")),
         *((Column("", doubts, keep=7, right=False),) if any(doubts) else ()),
     ))  # fmt: skip
@@ -131,17 +140,23 @@ def _growth(sweep: Sweep, axis: str) -> Page:
     return [grid, Lines(tuple(below), "dim")]
 
 
-def svg_plot(rows: Sequence[Row], axes: Sequence[str], figure: str = "flops") -> str:
-    """FLOPs along the axis with most values, a line for each combination of the others; both scales logarithmic."""
+def lines_of(rows: Sequence[Row], axes: Sequence[str], figure: str) -> tuple[str, dict[str, list[tuple[float, float]]]]:
+    """The axis with most values, and a figure along it for each combination of the others."""
     axis = max(axes, key=lambda name: len({row[name] for row in rows if _is_number(row[name])}))
     lines: dict[str, list[tuple[float, float]]] = {}
     for row in rows:
         if _is_number(row[axis]) and row[axis] > 0 and row.get(figure):
-            rest = ", ".join(f"{name}={_axis_value(row[name])}" for name in axes if name != axis)
+            rest = ", ".join(f"{name}={axis_text(row[name])}" for name in axes if name != axis)
             lines.setdefault(rest, []).append((float(row[axis]), float(row[figure])))
-    points = [point for line in lines.values() for point in line]
-    if not points:
+    if not lines:
         raise InputError(f"No point of this sweep has {BOOK[figure].short} to plot. Write .csv, .md or .txt.")
+    return axis, lines
+
+
+def svg_plot(rows: Sequence[Row], axes: Sequence[str], figure: str = "flops") -> str:
+    """FLOPs along the axis with most values, a line for each combination of the others; both scales logarithmic."""
+    axis, lines = lines_of(rows, axes, figure)
+    points = [point for line in lines.values() for point in line]
     across, up = (_scale([point[side] for point in points]) for side in (0, 1))
 
     def place(point: tuple[float, float]) -> tuple[float, float]:
@@ -153,7 +168,7 @@ def svg_plot(rows: Sequence[Row], axes: Sequence[str], figure: str = "flops") ->
         x, _ = place((value, points[0][1]))
         drawn += [
             _line(x, TOP, x, HEIGHT - BOTTOM),
-            _text(x, HEIGHT - BOTTOM + 18, _axis_value(value), anchor="middle"),
+            _text(x, HEIGHT - BOTTOM + 18, axis_text(value), anchor="middle"),
         ]
     for value in _decades([point[1] for point in points]):
         _, y = place((points[0][0], value))
@@ -169,7 +184,8 @@ def svg_plot(rows: Sequence[Row], axes: Sequence[str], figure: str = "flops") ->
     return "\n".join([head, '<rect width="100%" height="100%" fill="white"/>', *drawn, "</svg>"]) + "\n"
 
 
-def _axis_value(value: Any) -> str:
+def axis_text(value: Any) -> str:
+    """A value of an axis as it is shown."""
     if _is_number(value) and value == int(value):
         return f"{int(value):,}"
     return str(value)

@@ -32,7 +32,7 @@ def page(
         _modules(shown, trained=profile.trained),
         Lines(_legend(shown, left_out), "dim"),
         *operators(profile, full=full),
-        Lines(total_lines(profile)),
+        Lines(total_lines(profile, full=full)),
         Lines(coverage_lines(profile), "green" if profile.coverage.complete else "yellow"),
         Lines(caveat_lines(profile), "yellow"),
     ]

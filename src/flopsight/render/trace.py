@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
+from ..analysis.traced_phases import traced_phases
 from ..errors import InputError
 from ..results.node import Node
 from ..results.profile import Profile
 from ..results.records import Span
 
-HOST, DEVICE = 0, 1
-PROCESSES = {"module": HOST, "op": HOST, "kernel": DEVICE}
+STEP, HOST, DEVICE = 1, 2, 3
+PROCESSES = {"phase": STEP, "module": HOST, "op": HOST, "kernel": DEVICE}
+NAMES = {STEP: "step", HOST: "host", DEVICE: "device"}
+"""Processes of the trace; a viewer shows them in this order. Perfetto gives number 0 to its own."""
 
 
 def render(profile: Profile) -> str:
@@ -23,16 +28,38 @@ def render(profile: Profile) -> str:
         raise InputError(
             "The profile has no timeline. Take one: flopsight.profile(..., timeline=True), or flopsight profile ... -o p.trace.json"
         )
-    events = [
-        _named(HOST, "host"),
-        *([_named(DEVICE, "device")] if any(s.kind == "kernel" for s in profile.timeline) else []),
-    ]
-    events += [_event(span, profile) for span in profile.timeline]
+    spans = _nested([*traced_phases(profile), *profile.timeline])
+    events = [*_tracks(spans), *(_event(span, profile) for span in spans)]
     return json.dumps({"traceEvents": events, "displayTimeUnit": "ms"}, separators=(",", ":"))
 
 
-def _named(process: int, name: str) -> dict[str, Any]:
-    return {"ph": "M", "name": "process_name", "pid": process, "args": {"name": name}}
+def _nested(spans: Iterable[Span]) -> list[Span]:
+    """The spans with none that outlasts the one of its track that it began in: two clocks took them, and viewers drop such."""
+    found: list[Span] = []
+    ends: dict[tuple[int, int], list[int]] = {}
+    for span in sorted(spans, key=lambda span: (span.begin, -span.end)):
+        around = ends.setdefault((PROCESSES[span.kind], span.lane), [])
+        while around and around[-1] <= span.begin:
+            around.pop()
+        found.append(replace(span, end=min([span.end, *around[-1:]])))
+        around.append(found[-1].end)
+    return found
+
+
+def _tracks(spans: Sequence[Span]) -> Iterator[dict[str, Any]]:
+    """The names and the order of processes and their tracks."""
+    tracks = dict.fromkeys((PROCESSES[span.kind], span.lane) for span in spans)
+    for process in sorted({process for process, _ in tracks}):
+        yield _named("process_name", process, 0, name=NAMES[process])
+        yield _named("process_sort_index", process, 0, sort_index=process)
+    main = next((span.lane for span in spans if span.kind == "module"), None)
+    for process, lane in tracks:
+        name = {STEP: "phases", HOST: f"thread {lane}", DEVICE: f"stream {lane}"}[process]
+        yield _named("thread_name", process, lane, name="main thread" if (process, lane) == (HOST, main) else name)
+
+
+def _named(what: str, process: int, track: int, **said: object) -> dict[str, Any]:
+    return {"ph": "M", "name": what, "pid": process, "tid": track, "args": said}
 
 
 def _event(span: Span, profile: Profile) -> dict[str, Any]:
@@ -49,7 +76,9 @@ def _event(span: Span, profile: Profile) -> dict[str, Any]:
 
 
 def _arguments(span: Span, profile: Profile) -> dict[str, Any]:
-    found: dict[str, Any] = {"module": span.path}
+    found: dict[str, Any] = {"module": span.path} if span.kind != "phase" else {}
+    if span.phase:
+        found["phase"] = span.phase
     if span.shapes:
         found["shapes"] = [list(shape) for shape in span.shapes]
     if span.kind == "module" and span.path in profile:

@@ -29,7 +29,7 @@ def page(
         Lines(tuple(headline(profile, on))),
         tree_grid(rows, figures(rows, trained=profile.trained)),
         Lines((*legend(rows), *times_of(profile, on)), "dim"),
-        Lines(total_lines(profile)),
+        Lines(total_lines(profile, full=full)),
         Lines(coverage_lines(profile), "green" if profile.coverage.complete else "yellow"),
         Lines(caveat_lines(profile), "yellow"),
     ]

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .. import units
+from .in_notebooks import InNotebooks
 from .kv_cache import NO_CACHE, KVCache
 from .profile import Profile
 from .timings import Stat
@@ -26,7 +27,7 @@ class Step:
 
 
 @dataclass(frozen=True, repr=False)
-class Generation:
+class Generation(InNotebooks):
     """What a prompt and the tokens after it cost, apart. The methods take the name of a device, else they use the model's own."""
 
     prefill: Profile

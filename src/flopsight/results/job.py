@@ -8,15 +8,19 @@ from functools import cached_property
 from itertools import pairwise
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError, did_you_mean
 from .caveats import Caveat, Note
 from .costs import Cost
+from .in_notebooks import InNotebooks
 from .node import MOST_LETTERS, Node, build_up
 from .profile import Profile
 from .read_only import ReadOnly, fix_tables
 from .world import Whole
+
+if TYPE_CHECKING:
+    from ..render.pictures import Pictures
 
 SHOWN = 5
 """Names in a list before it is cut short."""
@@ -27,7 +31,7 @@ OTHER_NAMES = {"memory": "peak_bytes", "activations": "activation_bytes", "comm"
 
 
 @dataclass(frozen=True)
-class Job:
+class Job(InNotebooks):
     """Every rank that arrived, and the names of those that did not."""
 
     ranks: Mapping[int, Profile]
@@ -147,6 +151,13 @@ class Job:
         """The node with that qualified name, in the model that the ranks make up."""
         return self.model[path]
 
+    @property
+    def plot(self) -> Pictures:
+        """Figures of the model that the ranks make up, as of a profile."""
+        from ..render.pictures import Pictures
+
+        return Pictures(self.model)
+
     def render(self, format: str = "tree", **options: Any) -> str:
         """The ranks side by side, and their model in one of the formats that `flopsight show` knows."""
         from ..render import render
@@ -173,12 +184,6 @@ class Job:
 
     def __repr__(self) -> str:
         return f"<Job of {self.one_line}>"[:MOST_LETTERS]
-
-    def _repr_mimebundle_(self, **_wanted: Any) -> dict[str, str]:
-        """What a notebook shows: a line that opens to a table."""
-        from ..render.notebook import job_html
-
-        return {"text/plain": repr(self), "text/html": job_html(self)}
 
     def __str__(self) -> str:
         """The ranks side by side, and the module tree."""

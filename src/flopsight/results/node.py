@@ -12,6 +12,7 @@ from .. import units
 from .ceilings import Conditions
 from .comm import CommRow
 from .costs import NO_WORK, Cost, OpRow, Phases
+from .in_notebooks import InNotebooks
 from .records import Parameter, Shape
 from .subtree import of_subtree
 
@@ -21,7 +22,7 @@ MOST_LETTERS = 300
 
 
 @dataclass(frozen=True)
-class Node:
+class Node(InNotebooks):
     """One module: what it owns, what ran in it, and its submodules."""
 
     path: str
@@ -91,12 +92,6 @@ class Node:
         active = self.active_params
         passed = f" ({units.si(active)} active)" if active is not None and active != self.params else ""
         return f"{units.si(self.params)} params{passed}"
-
-    def _repr_mimebundle_(self, **_wanted: Any) -> dict[str, str]:
-        """What a notebook shows: a line that opens to a table."""
-        from ..render.notebook import node_html
-
-        return {"text/plain": repr(self), "text/html": node_html(self)}
 
     @of_subtree
     def total(self) -> Phases:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from .. import units
+from .in_notebooks import InNotebooks
 from .read_only import fix_tables
 
 
@@ -90,7 +91,7 @@ class PlanOption:
 
 
 @dataclass(frozen=True, repr=False)
-class Plan:
+class Plan(InNotebooks):
     """Ways to train a model on so many GPUs: the fastest that fits first, those that do not fit last."""
 
     target: str

@@ -15,6 +15,7 @@ from .comm import CommRow, merged
 from .costs import Cost
 from .coverage import NOTHING_RAN, Coverage
 from .environment import NOT_STATED, Environment
+from .in_notebooks import InNotebooks
 from .memory_curve import MemoryCurve
 from .node import MOST_LETTERS, Node
 from .read_only import ReadOnly, fix_tables
@@ -42,8 +43,12 @@ SHARDED = "FSDP"
 
 
 @dataclass(frozen=True)
-class Profile:
-    """Everything known about one run of one model."""
+class Profile(InNotebooks):
+    """Everything known about one run of one model.
+
+    `print(p)` or a notebook shows it, `p.to_html("report.html")` writes a page, `p.plot.icicle()` draws. `p["encoder.layer.0"]` is
+    a module, `p.flops`, `p.latency`, `p.peak_bytes`, `p.mfu` are totals, `p.findings` what to change, `p.coverage` what is unknown.
+    """
 
     root: Node
     """The model: the topmost module of the tree."""
@@ -331,12 +336,6 @@ class Profile:
 
     def __repr__(self) -> str:
         return f"<Profile of {self.root.kind}: {self.one_line}>"[:MOST_LETTERS]
-
-    def _repr_mimebundle_(self, **_wanted: Any) -> dict[str, str]:
-        """What a notebook shows: a line that opens to a table."""
-        from ..render.notebook import profile_html
-
-        return {"text/plain": repr(self), "text/html": profile_html(self)}
 
     def __str__(self) -> str:
         return self.render("tree")

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from .environment import Environment
+from .in_notebooks import InNotebooks
 from .profile import Profile
 from .world import World
 
@@ -184,7 +185,7 @@ class SlowStep:
 
 
 @dataclass(frozen=True)
-class Run:
+class Run(InNotebooks):
     """A monitored run; `flopsight.load` reads one, also while it is still being written."""
 
     model: str = ""
@@ -240,6 +241,9 @@ class Run:
 
             raise InputError(f"A run is drawn as text (`run`) or as a page (`html`), not as {format!r}.")
         return text(self)
+
+    def __repr__(self) -> str:
+        return f"<Run of {self.model or 'a loop'}: {self.steps:,} steps, {len(self.slow)} slow>"
 
     def __str__(self) -> str:
         return self.render()

@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError
+from .in_notebooks import InNotebooks
 from .profile import Profile
 from .read_only import fix_tables
 
 if TYPE_CHECKING:
     from ..analysis.growth import Growth
+    from ..render.pictures.sweep_lines import SweepPictures
 
 AxisValue = str | int | float | bool | None
 
@@ -40,7 +42,7 @@ class Point:
 
 
 @dataclass(frozen=True, repr=False)
-class Sweep:
+class Sweep(InNotebooks):
     """Every point of a sweep, in the order of its axes."""
 
     axes: Mapping[str, tuple[AxisValue, ...]]
@@ -96,11 +98,18 @@ class Sweep:
         return write_text(path, html(self))
 
     def save(self, path: str | Path) -> Path:
-        """Write it: `.json`, which `flopsight.load` reads back, `.csv`, `.md`, `.tex`, `.txt`, `.html`, or `.svg` for a plot."""
-        from ..files.whole_files import write_text
+        """Write it: `.json`, which `flopsight.load` reads back, `.csv`, `.md`, `.tex`, `.txt`, `.html`; `.svg`, `.png`, `.pdf` plot."""
+        from ..files.whole_files import write_bytes
         from ..render.sweep_page import contents
 
-        return write_text(path, contents(self, Path(path)))
+        return write_bytes(path, contents(self, Path(path)))
+
+    @property
+    def plot(self) -> SweepPictures:
+        """Figures for a notebook or a paper: `s.plot.lines("latency")`."""
+        from ..render.pictures.sweep_lines import SweepPictures
+
+        return SweepPictures(self)
 
     @property
     def one_line(self) -> str:
@@ -109,12 +118,6 @@ class Sweep:
 
     def __repr__(self) -> str:
         return f"<Sweep of {self.one_line}>"
-
-    def _repr_mimebundle_(self, **_wanted: Any) -> dict[str, str]:
-        """What a notebook shows: a line that opens to tables."""
-        from ..render.notebook import sweep_html
-
-        return {"text/plain": repr(self), "text/html": sweep_html(self)}
 
     def __str__(self) -> str:
         """The table of points, then the growth along every axis that has numbers."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import FlopsightError
 from ..files.printable import one_line
+from ..progress import begin_line
 from .import_hook import when_imported
 from .run_script import ELSEWHERE
 from .search import Search
@@ -53,6 +54,7 @@ def _report(live: Monitor, program: Program, path: Path) -> None:
     if not run.steps:
         _say(f"{program.label} ended without a step of any optimizer, so nothing was monitored. {ELSEWHERE}")
         return
+    begin_line(sys.stderr)
     with suppress(OSError, ValueError):
         print(f"{run}\n", file=sys.stderr)
     _say(f"Saved {path}; draw it: flopsight show {path.name} -o run.html")

@@ -16,6 +16,7 @@ from ..analysis.phase_filter import only
 from ..errors import FlopsightError, InputError
 from ..files.printable import one_line
 from ..files.whole_files import check_writable, write_bytes, write_text
+from ..progress import begin_line
 from ..render import Drawing
 from ..render.formats import Format, find, find_by_suffix
 from ..results.job import Job
@@ -115,6 +116,8 @@ class Delivery:
         if self.text_file is not None:
             write_text(self.text_file, "\n".join(drawing.text(profile) for drawing in drawings))
             return
+        if drawings:
+            begin_line(self.stream)
         for drawing in drawings:
             self._draw(profile, drawing)
 

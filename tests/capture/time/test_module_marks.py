@@ -2,6 +2,7 @@
 
 import json
 import threading
+from itertools import pairwise
 from time import perf_counter_ns
 
 import pytest
@@ -420,6 +421,26 @@ def test_a_timeline_holds_every_module_around_its_ops(tmp_path):
     assert (4, 8) in addmm.shapes
     assert json.loads(profile.render("trace"))["traceEvents"]
     assert flopsight.load(profile.save(tmp_path / "p.json")).timeline == profile.timeline
+
+
+def test_a_traced_step_has_its_phases_in_order_and_its_spans_nest_as_perfetto_asks():
+    model = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 2))
+    profile = flopsight.profile(
+        model, (torch.randn(4, 8),), train=True, optimizer="sgd", repeats=1, warmup=0, timeline=True
+    )
+
+    events = [event for event in json.loads(profile.render("trace"))["traceEvents"] if event["ph"] == "X"]
+    phases = [event for event in events if event["cat"] == "phase"]
+    assert [event["name"] for event in phases] == ["forward", "backward", "optimizer"]
+    assert all(a["ts"] + a["dur"] <= b["ts"] for a, b in pairwise(phases))
+    open_ends = {}
+    for event in sorted(events, key=lambda event: (event["ts"], -event["dur"])):
+        around = open_ends.setdefault((event["pid"], event["tid"]), [])
+        while around and around[-1] <= event["ts"] + 1e-3:
+            around.pop()
+        end = event["ts"] + event["dur"]
+        assert not around or end <= around[-1] + 1e-3, f"{event['name']} ends after what it is in"
+        around.append(end)
 
 
 def test_a_forward_that_raises_later_leaves_the_counts_and_nothing_else():

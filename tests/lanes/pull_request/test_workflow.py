@@ -1,7 +1,9 @@
 """The workflow for pull requests: it is YAML that GitHub can read, and its steps run as they are in a small repository."""
 
+import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -11,8 +13,27 @@ import yaml
 
 WORKFLOW = Path(__file__).parents[3] / "examples" / "github" / "model-cost.yml"
 MODEL = "from torch import nn\n\n\ndef build():\n    return nn.Sequential(nn.Linear(8, {width}), nn.ReLU(), nn.Linear({width}, 2))\n"
-GH = '#!/bin/sh\nprintf "%s\\n" "$@" > "$GH_LOG"\n'
-"""Stands for GitHub's program, and notes what it was asked to do."""
+GH = """
+import json, os, sys
+
+words, kept = sys.argv[1:], os.environ["GH_COMMENTS"]
+comments = json.load(open(kept)) if os.path.exists(kept) else []
+assert words.pop(0) == "api"
+method = words[words.index("--method") + 1] if "--method" in words else "GET"
+(place,) = [word for word in words if word.startswith("repos/me/net/issues/")]
+bodies = [word.partition("=@")[2] for word in words if word.startswith("body=@")]
+if method == "GET":
+    assert place == "repos/me/net/issues/7/comments"
+    print(json.dumps(comments))
+elif method == "POST":
+    assert place == "repos/me/net/issues/7/comments"
+    comments.append({"id": 100 + len(comments), "body": open(bodies[0]).read()})
+else:
+    (found,) = [one for one in comments if f"repos/me/net/issues/comments/{one['id']}" == place]
+    found["body"] = open(bodies[0]).read()
+json.dump(comments, open(kept, "w"))
+"""
+"""Stands for GitHub's program: keeps the comments of pull request 7 in a file."""
 
 
 @pytest.fixture
@@ -31,15 +52,16 @@ class Repository:
     """A repository with a commit before and one after a change of the model, and programs on its path."""
 
     def __init__(self, folder):
-        self.tree, self.bin, self.asked = folder / "work", folder / "bin", folder / "asked"
+        self.tree, self.bin, self.kept = folder / "work", folder / "bin", folder / "comments.json"
         self.tree.mkdir()
         self.bin.mkdir()
-        self._program("gh", GH)
+        self._program("gh", f"#!{sys.executable}\n{GH}")
         self._program("flopsight", f'#!/bin/sh\nexec "{sys.executable}" -m flopsight "$@"\n')
         self.environment = {
             **os.environ,
             "PATH": f"{self.bin}:{os.environ['PATH']}",
-            "GH_LOG": str(self.asked),
+            "GH_COMMENTS": str(self.kept),
+            "GITHUB_REPOSITORY": "me/net",
             "GIT_CONFIG_GLOBAL": os.devnull,
         }
         self.git("init", "--quiet")
@@ -62,12 +84,16 @@ class Repository:
         self.git("commit", "--quiet", "-m", f"width {width}")
         return self.git("rev-parse", "HEAD")
 
+    def comments(self):
+        return json.loads(self.kept.read_text())
+
     def run(self, workflow, before):
         """Every step that GitHub would run; gives the exit code of each."""
         given = {
             "github.event.pull_request.base.sha": before,
             "github.event.pull_request.number": "7",
             "github.token": "secret",
+            "steps.page.outputs.artifact-url": "https://github.com/me/net/actions/runs/1/artifacts/2",
         }
 
         def filled(text):
@@ -117,16 +143,28 @@ def test_a_change_that_costs_more_fails_and_is_commented(workflow, repository):
     comment = (repository.tree / "cost.md").read_text()
     # 4 rows: 4 * (8 * 16 + 16 * 2) = 640 MACs, and twice as many
     assert re.search(r"\| macs \| 640 \| 1\.28 k \| \+100\.0% \|", comment)
-    assert repository.asked.read_text().split() == [
-        "pr",
-        "comment",
-        "7",
-        "--edit-last",
-        "--create-if-none",
-        "--body-file",
-        "cost.md",
-    ]
+    (posted,) = repository.comments()
+    assert posted["body"] == comment
+    assert comment.endswith("](https://github.com/me/net/actions/runs/1/artifacts/2)\n")
     assert "<html" in (repository.tree / "cost.html").read_text()
+
+
+def test_a_second_push_updates_the_comment_and_leaves_those_of_others(workflow, repository):
+    before = repository.commit(width=16)
+    repository.commit(width=32)
+    others = {"id": 1, "body": "Coverage fell. <!-- flopsight diff of Sequential -->"}
+    repository.kept.write_text(json.dumps([others]))
+
+    repository.run(workflow, before)
+    repository.commit(width=64)
+    shutil.rmtree(repository.tree.parent / "before")
+    repository.git("worktree", "prune")
+    repository.run(workflow, before)
+
+    first, ours = repository.comments()
+    assert first == others
+    # 4 * (8 * 64 + 64 * 2) = 2,560 MACs, four times as many
+    assert re.search(r"\| macs \| 640 \| 2\.56 k \| \+300\.0% \|", ours["body"])
 
 
 def test_a_change_that_costs_nothing_passes(workflow, repository):

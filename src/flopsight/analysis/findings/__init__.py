@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from ...results.job import Job
 from ...results.profile import Profile
-from .finding import Finding
+from .finding import Finding, Findings
 from .fusion import chains_that_fuse, update_in_parts
 from .launch import data_wait, launch_bound
 from .memory_use import frozen_layers, recompute, too_large, unread_parameters, unused_modules
@@ -66,5 +66,5 @@ def job_findings(job: Job, device: str | None = None) -> tuple[Finding, ...]:
     return _ranked([*imbalance(job), *findings(job.ranks[slowest], device)])
 
 
-def _ranked(found: list[Finding]) -> tuple[Finding, ...]:
-    return tuple(sorted(found, key=lambda finding: (not finding.blocks, -finding.seconds, -finding.bytes)))
+def _ranked(found: list[Finding]) -> Findings:
+    return Findings(sorted(found, key=lambda finding: (not finding.blocks, -finding.seconds, -finding.bytes)))

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ... import units
+from ...results.in_notebooks import InNotebooks
 
 MOST_PLACES = 3
 
 
 @dataclass(frozen=True)
-class Finding:
+class Finding(InNotebooks):
     """What, where, by which evidence, at most this much to win, and the next move."""
 
     name: str
@@ -58,3 +59,9 @@ class Finding:
         """One sentence with its numbers."""
         where = "" if self.where == ("",) else f" ({self.place})"
         return f"{self.what}{where}: {self.evidence}; {self.verdict}: {self.next_move}."
+
+
+class Findings(tuple[Finding, ...], InNotebooks):
+    """Findings in their order, which a notebook shows as a table."""
+
+    __slots__ = ()

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from time import time_ns
 
 from ...results.records import OUTSIDE, Span
+from ..hooks.optimizer_steps import optimizer_steps
 from ..model.model_run import ModelRun
 from .kernels import NODE, Hosts, Marks, TraceEvent
 from .kineto import device_trace
@@ -16,9 +17,12 @@ from .module_marks import Timer
 def trace_timeline(run: ModelRun) -> tuple[Span, ...]:
     """Trace one run; times count from its first event. `NoDeviceTrace` where that cannot be done."""
     timer = Timer(run.plain_model, time_ns)
-    with timer.running(everywhere=True), device_trace(run.device, shapes=True) as trace:
+    begun: list[int] = []
+    steps: list[tuple[int, int]] = []
+    stepping = optimizer_steps(lambda _: begun.append(time_ns()), lambda: steps.append((begun.pop(), time_ns())))
+    with timer.running(everywhere=True), stepping, device_trace(run.device, shapes=True) as trace:
         run.step()
-    spans = [*_modules(timer), *_work(trace.events, timer)]
+    spans = [*_modules(timer), *_work(trace.events, timer, steps)]
     first = min((span.begin for span in spans), default=0)
     shifted = (replace(span, begin=span.begin - first, end=span.end - first) for span in spans)
     return tuple(sorted(shifted, key=lambda span: (span.begin, -span.end)))
@@ -29,8 +33,8 @@ def _modules(timer: Timer) -> Iterator[Span]:
         yield Span(path.rpartition(".")[2] or type(timer.sites.roots[""]).__name__, "module", begin, end, thread, path)
 
 
-def _work(events: list[TraceEvent], timer: Timer) -> Iterator[Span]:
-    hosts = Hosts(events, Marks(timer.marks(), timer.maker_paths()))
+def _work(events: list[TraceEvent], timer: Timer, steps: Sequence[tuple[int, int]]) -> Iterator[Span]:
+    hosts = Hosts(events, Marks(timer.marks(), timer.maker_paths(), steps))
     for event in events:
         if event.device:
             host = hosts.launcher(event)

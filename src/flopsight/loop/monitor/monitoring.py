@@ -41,6 +41,10 @@ def monitor(
 ) -> Monitor:
     """Watch a training loop: MFU, FLOPs, tokens, time, memory and energy of its steps, handed over every few steps.
 
+    `model` is what is trained, or several models. A step ends with `live.step()`, or in a loop that never calls it with the
+    step of `optimizer` (without one, of any optimizer). Every `every` steps a record goes `to` a function, a file's name, a
+    stream, a tracker, or a list of these. `on_slow`, a function or a file's name, gets a profile of the next step like a slow one.
+
     >>> import torch, flopsight
     >>> model = torch.nn.Linear(8, 2, bias=False)
     >>> optimizer = torch.optim.SGD(model.parameters(), lr=0.1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from io import BytesIO
 from typing import Any
@@ -13,15 +14,20 @@ from ..palette import GREY, HUES
 try:
     import matplotlib as mpl
     from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.colors import to_rgb
     from matplotlib.figure import Figure
+    from matplotlib.font_manager import FontProperties
+    from matplotlib.ticker import NullFormatter, NullLocator
 except ImportError:
     raise InputError("Pictures need matplotlib: pip install 'flopsight[plots]'.") from None
 
+__all__ = ["NullFormatter", "NullLocator"]  # handed on: matplotlib is imported here alone
 SMALL, USUAL = 6.5, 8.0
 """Sizes of letters in points."""
-LETTER = 0.62
-"""Width of a letter over its height, in the mean."""
-OUTPUT = {"pdf.fonttype": 42, "font.size": USUAL, "axes.linewidth": 0.6}
+COLUMN = 3.5
+"""Inches up to which a picture is a paper's column: what stands beside it elsewhere stands below it there."""
+OUTPUT = {"pdf.fonttype": 42, "font.size": USUAL, "axes.linewidth": 0.6, "figure.constrained_layout.h_pad": 0.05,
+          "figure.constrained_layout.w_pad": 0.05}  # fmt: skip
 """Letters in a PDF are embedded as letters, so that they can be searched; in an SVG they are outlines."""
 
 
@@ -29,14 +35,35 @@ class Picture(Figure):  # type: ignore[misc]  # matplotlib need not be here
     """A matplotlib figure that shows itself in any notebook."""
 
     def encoded(self, kind: str) -> bytes:
-        """The picture as a file of that kind: svg, png or pdf."""
+        """The picture as a file of that kind, svg, png or pdf, exactly as wide as it was asked for."""
         drawn = BytesIO()
         with mpl.rc_context(OUTPUT):
-            self.savefig(drawn, format=kind, bbox_inches="tight", dpi=200)
+            self.savefig(drawn, format=kind, dpi=200)
         return drawn.getvalue()
 
     def _repr_png_(self) -> bytes:
         return self.encoded("png")
+
+    def text_width(self, text: str, size: float = SMALL) -> float:
+        """Inches of a text on one line."""
+        measure = self.canvas.get_renderer()
+        width, _, _ = measure.get_text_width_height_descent(text, FontProperties(size=size), ismath=False)
+        return float(width / self.dpi)
+
+    def settle(self, axes: Any) -> float:
+        """Lay everything out that is there so far, and answer how many inches wide the axes are."""
+        with mpl.rc_context(OUTPUT):
+            self.draw_without_rendering()
+        return float(axes.get_window_extent().width / self.dpi)
+
+    def fitted(self, texts: Sequence[str], inches: float) -> str:
+        """The first of the texts that the room holds; else as much of the last as fits, with an ellipsis, or nothing."""
+        for text in texts:
+            if self.text_width(text) <= inches:
+                return plain(text)
+        text = texts[-1]
+        most = next((end for end in range(len(text) - 1, 2, -1) if self.text_width(f"{text[:end]}…") <= inches), 0)
+        return plain(f"{text[:most]}…") if most else ""
 
 
 def canvas(width: float, height: float) -> tuple[Picture, Any]:
@@ -44,7 +71,7 @@ def canvas(width: float, height: float) -> tuple[Picture, Any]:
     if not width > 0:
         raise InputError(f"A picture cannot be {width} inches wide; a paper's column has about 3.4.")
     with mpl.rc_context(OUTPUT):
-        picture = Picture(figsize=(width, height))
+        picture = Picture(figsize=(width, height), layout="constrained")
         FigureCanvasAgg(picture)  # measures letters; a file of another kind brings its own
         return picture, picture.subplots()
 
@@ -54,12 +81,9 @@ def plain(text: str) -> str:
     return printable(text).replace("$", r"\$")
 
 
-def fitted(text: str, inches: float, size: float = SMALL) -> str:
-    """As much of a text as that width holds, with an ellipsis if some is missing; nothing if next to none fits."""
-    most = int(inches * 72 / (size * LETTER))
-    if len(text) <= most:
-        return plain(text)
-    return plain(f"{text[: most - 1]}…") if most >= 4 else ""
+def tick(text: str) -> str:
+    """The text of a tick, without zeros that say nothing: `7 GB`."""
+    return re.sub(r"\.0+(?=\D|$)", "", text)
 
 
 def colours(names: Sequence[str]) -> dict[str, str]:
@@ -67,12 +91,21 @@ def colours(names: Sequence[str]) -> dict[str, str]:
     return {name: HUES[place] if place < len(HUES) else GREY for place, name in enumerate(names)}
 
 
-def legend(axes: Any, entries: dict[str, str], below: float) -> None:
-    """Names and their colours, in a row under the picture."""
+def ink(colour: str) -> str:
+    """Black or white, whichever is read better on a colour."""
+    red, green, blue = to_rgb(colour)
+    return "black" if 0.299 * red + 0.587 * green + 0.114 * blue > 0.42 else "white"
+
+
+def legend(picture: Picture, entries: dict[str, str], heading: str = "") -> None:
+    """Names and their colours, in rows under the picture."""
     from matplotlib.patches import Patch
 
     handles = [Patch(facecolor=colour, edgecolor="white", label=plain(name)) for name, colour in entries.items()]
-    axes.legend(
-        handles=handles, loc="upper center", bbox_to_anchor=(0.5, below), ncols=min(4, len(handles)), fontsize=SMALL,
-        frameon=False, handlelength=1.0, columnspacing=1.2,
+    if not handles:
+        return
+    widest = max(picture.text_width(name) for name in entries) + 0.4
+    picture.legend(
+        handles=handles, loc="outside lower center", ncols=max(1, min(len(handles), int(picture.get_figwidth() / widest))),
+        fontsize=SMALL, frameon=False, handlelength=1.0, columnspacing=1.2, title=heading or None, title_fontsize=SMALL,
     )  # fmt: skip

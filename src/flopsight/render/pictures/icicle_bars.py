@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from ...analysis.figures import BOOK, UNITS
 from ...analysis.folding import fold, times
@@ -14,7 +15,7 @@ from ...errors import InputError
 from ...results.node import Node
 from ...results.profile import Profile
 from ..palette import GREY, HUES
-from .canvas import SMALL, USUAL, Picture, canvas, colours, fitted, legend, plain
+from .canvas import SMALL, USUAL, Picture, canvas, colours, ink, legend, plain
 
 LEAST = 0.004
 """Share of the width below which a module is not drawn."""
@@ -56,18 +57,26 @@ def drawn(profile: Profile, by: str | None, width: float) -> Picture:
     depth = 1 + max(bar.level for bar in bars)
     picture, axes = canvas(width, ROW * depth + 0.75)
     shades = _shades(bars)
-    for bar in bars:
-        colour = shades.get(bar.kind, GREY) if bar.leaf else "#EDEDED"
-        axes.barh(-bar.level, bar.width, left=bar.left, height=0.94, color=colour, edgecolor="white", linewidth=0.6)
-        text = fitted(_label(bar), bar.width * width * 0.96)
-        axes.text(bar.left + bar.width / 2, -bar.level, text, ha="center", va="center", fontsize=SMALL)
     axes.set_axis_off()
     axes.set(xlim=(0, 1), ylim=(0.5 - depth, 0.5))
     figure = BOOK[WIDTHS[chosen][0]]
     what = "time" if chosen == "time" else figure.label
     axes.set_title(plain(f"{profile.root.kind}: {UNITS[figure.unit].text(whole)}, width by {what}"), fontsize=USUAL)
-    legend(axes, {kind: colour for kind, colour in shades.items() if colour != GREY}, below=-0.02)
+    legend(picture, {kind: colour for kind, colour in shades.items() if colour != GREY})
+    _draw_bars(picture, axes, bars, shades)
     return picture
+
+
+def _draw_bars(picture: Picture, axes: Any, bars: Sequence[Bar], shades: dict[str, str]) -> None:
+    inches = picture.settle(axes)
+    for bar in bars:
+        colour = shades.get(bar.kind, GREY) if bar.leaf else "#EDEDED"
+        axes.barh(-bar.level, bar.width, left=bar.left, height=0.94, color=colour, edgecolor="white", linewidth=0.6)
+        text = picture.fitted((f"{bar.name} {bar.width:.0%}", bar.name), bar.width * inches - 0.03)
+        axes.text(
+            bar.left + bar.width / 2, -bar.level, text, ha="center", va="center", fontsize=SMALL, color=ink(colour),
+            clip_on=True,
+        )  # fmt: skip
 
 
 def bars_of(root: Node, size: Callable[[Node], float], whole: float) -> Iterator[Bar]:
@@ -84,7 +93,9 @@ def bars_of(root: Node, size: Callable[[Node], float], whole: float) -> Iterator
             if part >= LEAST:
                 shown.append((child, at, part, level + 1, times(node)))
             at += part
-        name = f"{node.kind} x {times(node)}" if times(node) > around else node.name or node.kind
+        many = f"{node.kind} x {times(node)}"
+        name = many if times(node) > around else f"{node.kind} {node.name}" if node.name.isdigit() else node.name
+        name = name or node.kind
         yield Bar(name, node.kind, left, width if level else 1.0, level, leaf=not shown)
         stack += reversed(shown)
 
@@ -104,10 +115,6 @@ def _size(figures: Sequence[str], node: Node) -> float:
 
 def _nothing(_node: Node) -> None:
     return None
-
-
-def _label(bar: Bar) -> str:
-    return f"{bar.name} {bar.width:.0%}" if 0.03 < bar.width < 1 else bar.name
 
 
 def _shades(bars: list[Bar]) -> dict[str, str]:

@@ -10,7 +10,7 @@ from ...errors import InputError
 from ...results.memory_curve import MemoryCurve
 from ...results.profile import Profile
 from ..palette import GREY, KINDS
-from .canvas import SMALL, USUAL, Picture, canvas, plain
+from .canvas import COLUMN, SMALL, USUAL, Picture, canvas, plain, tick
 
 
 def drawn(profile: Profile, width: float) -> Picture:
@@ -20,7 +20,7 @@ def drawn(profile: Profile, width: float) -> Picture:
         raise InputError(
             f"The profile of {profile.root.kind} has no memory curve: it was made without memory, or by an older flopsight."
         )
-    picture, axes = canvas(width, max(2.2, 0.4 * width))
+    picture, axes = canvas(width, max(2.4, 0.4 * width))
     sizes = [found.kinds[kind] for kind in found.stacked]
     shades = [KINDS.get(kind, GREY) for kind in found.stacked]
     axes.stackplot(found.at, sizes, labels=list(map(plain, found.stacked)), colors=shades, step="post", linewidth=0)
@@ -29,11 +29,15 @@ def drawn(profile: Profile, width: float) -> Picture:
     _mark_peak(axes, found, top)
     axes.set(xlim=(0, found.at[-1] or 1), ylim=(0, top * 1.25 or 1), xlabel="allocations and releases in their order")
     axes.set_ylabel("bytes alive")
-    axes.yaxis.set_major_formatter(lambda value, _place: units.size(int(value)))
+    axes.yaxis.set_major_formatter(lambda value, _place: tick(units.size(int(value))))
     axes.tick_params(labelsize=SMALL)
     axes.spines[["top", "right"]].set_visible(False)
     handles, labels = axes.get_legend_handles_labels()
-    axes.legend(handles[::-1], labels[::-1], loc="upper left", bbox_to_anchor=(1.0, 1.0), fontsize=SMALL, frameon=False)
+    narrow = width <= COLUMN
+    picture.legend(
+        handles[::-1], labels[::-1], loc="outside lower center" if narrow else "outside right upper", fontsize=SMALL,
+        ncols=3 if narrow else 1, frameon=False, handlelength=1.0,
+    )  # fmt: skip
     axes.set_title(plain(f"Memory over the step of {profile.root.kind}"), fontsize=USUAL)
     return picture
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import atan2, cos, degrees, hypot, pi, sin, sqrt
 from typing import Any
 
 from ... import units
@@ -14,10 +16,18 @@ from ...errors import InputError
 from ...results.node import Node
 from ...results.profile import Profile
 from ..palette import GREY, HUES
-from .canvas import SMALL, USUAL, Picture, canvas, colours, legend, plain
+from .canvas import SMALL, USUAL, Picture, canvas, colours, legend, plain, tick
 
-MOST_NAMES = 8
+MOST_NAMES = 12
 """Points that are named, the longest first."""
+AROUND = tuple(
+    (distance * cos(turn * pi / 4), distance * sin(turn * pi / 4))
+    for distance in (1.0, 2.4, 4.5)
+    for turn in (1, 7, 3, 5, 0, 4, 2, 6)
+)
+"""Places for a name around its point, the best first."""
+STEP = 6.0
+"""Points of the page from a dot's edge to the nearest place."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +42,7 @@ class Point:
     """The same with everything fused."""
     rate: float
     weight: float
-    """Its time; without one, its share of the work."""
+    """Its time; without one, its least time."""
 
 
 def drawn(profile: Profile, on: str | None, width: float) -> Picture:
@@ -46,75 +56,160 @@ def drawn(profile: Profile, on: str | None, width: float) -> Picture:
             f"multiplies matrices. Name a device: on='h100-sxm', --on h100-sxm."
         )
     points = _points(nodes, data)
-    picture, axes = canvas(width, max(2.6, 0.55 * width))
-    shades = colours(list(dict.fromkeys(point.kind for point in points))[: len(HUES)])
-    heaviest = max(point.weight for point in points) or 1.0
-    for point in points:
-        shade = shades.get(point.kind, GREY)
-        axes.plot((point.low, point.high), (point.rate, point.rate), color=shade, linewidth=0.8, zorder=2)
-        axes.scatter(
-            point.low, point.rate, s=10 + 130 * point.weight / heaviest, color=shade, edgecolor="black",
-            linewidth=0.4, zorder=3,
-        )  # fmt: skip
     timed = any(point["seconds"] for point in data["points"])
+    picture, axes = canvas(width, max(2.8, 0.55 * width))
+    kinds = Counter[str]()
+    for point in points:
+        kinds[point.kind] += point.weight  # type: ignore[assignment]
+    shades = colours([kind for kind, _ in kinds.most_common(len(HUES))])
     axes.set(xscale="log", yscale="log", xlabel="FLOPs per byte")
     axes.set_ylabel("FLOP/s" if timed else "FLOP/s at the limit")
-    texts = _draw_roofs(axes, data, points)
-    _name_points(axes, points, picture, texts)
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter(lambda value, _place: tick(units.si(value)))
     axes.tick_params(labelsize=SMALL)
-    axes.grid(color="0.93", zorder=0)
+    axes.tick_params(which="minor", labelleft=False, labelbottom=False)
+    axes.grid(color="0.93")
+    axes.set_axisbelow(True)
     what = "" if timed else "limits of "
     axes.set_title(plain(f"{what}{profile.root.kind} on {data['device']}"), fontsize=USUAL)
-    legend(axes, shades, below=-0.16)
+    legend(picture, shades, "a dot is a module, its area the module's " + ("time" if timed else "least time"))
+    sizes = _draw_points(axes, points, shades)
+    _frame(axes, data, points)
+    picture.settle(axes)
+    taken = _dots(axes, points, sizes)
+    _draw_roofs(axes, data, taken)
+    _name_points(axes, points[:MOST_NAMES], sizes, taken)
     return picture
+
+
+def _draw_points(axes: Any, points: Sequence[Point], shades: dict[str, str]) -> list[float]:
+    """Draw the dots; their radii, in points of the page."""
+    heaviest = max(point.weight for point in points) or 1.0
+    sizes = [10 + 130 * point.weight / heaviest for point in points]
+    for point, size in zip(points, sizes, strict=True):
+        shade = shades.get(point.kind, GREY)
+        axes.plot((point.low, point.high), (point.rate, point.rate), color=shade, linewidth=0.8, zorder=2)
+        axes.scatter(point.low, point.rate, s=size, color=shade, edgecolor="black", linewidth=0.4, zorder=3)
+    return [sqrt(size / pi) for size in sizes]
+
+
+def _dots(axes: Any, points: Sequence[Point], sizes: Sequence[float]) -> list[Any]:
+    """The places of the dots, which no text may cover."""
+    from matplotlib.transforms import Bbox
+
+    places = axes.transData.transform([(point.low, point.rate) for point in points])
+    edges = [size * axes.figure.dpi / 72 for size in sizes]
+    return [
+        Bbox.from_bounds(x - edge, y - edge, 2 * edge, 2 * edge) for (x, y), edge in zip(places, edges, strict=True)
+    ]
 
 
 def _points(nodes: Sequence[Node], data: dict[str, Any]) -> list[Point]:
     """The heaviest first, so that small ones are drawn over them."""
     best = max(peak["flops"] for peak in data["peaks"])
+    shown = [nodes[point["module"]] for point in data["points"]]
     found = []
-    for point in data["points"]:
-        node = nodes[point["module"]]
+    for point, node, name in zip(data["points"], shown, _names(shown), strict=True):
         at_roof = min(point["peak"] or best, point["low"] * data["bandwidth"])
-        many = f" x {times(node)}" if times(node) > 1 else ""
         rate = point["rate"] or at_roof
-        weight = point["seconds"] or (node.own.forward.flops / rate if rate else 0.0)
-        found.append(Point(f"{node.name or node.kind}{many}", node.kind, point["low"], point["high"], rate, weight))
+        weight = point["seconds"] or point["limit"] or 0.0
+        found.append(Point(name, node.kind, point["low"], point["high"], rate, weight))
     return sorted(found, key=lambda point: -point.weight)
 
 
-def _draw_roofs(axes: Any, data: dict[str, Any], points: Sequence[Point]) -> list[Any]:
-    """Draw the roofs; the texts that stand at them."""
-    bandwidth, peaks = data["bandwidth"], data["peaks"]
-    best = max(peak["flops"] for peak in peaks)
-    ridges = [peak["flops"] / bandwidth for peak in peaks]
-    least = min(*(point.low for point in points), *ridges) / 3
-    most = max(*(point.high for point in points), *ridges) * 3
-    texts = [((least, least * bandwidth), f"memory {units.si(bandwidth, 'B/s')}", (16, 2), "left")]
-    for peak, ridge in zip(peaks, ridges, strict=True):
-        axes.plot((least, ridge, most), (least * bandwidth, peak["flops"], peak["flops"]), color="black", linewidth=0.9)
-        text = f"{peak['name']} {units.rate(peak['flops'])}, ridge at {units.si(ridge)}"
-        texts.append(((ridge, peak["flops"]), text, (-4, 3), "right"))
-    axes.set_xlim(least, most)
-    axes.set_ylim(top=best * 4)
+def _names(nodes: Sequence[Node]) -> list[str]:
+    """Each module's name and how many it stands for, with what it is in if another has the same name."""
+
+    def named(node: Node, parts: int) -> str:
+        words = [part for part in node.path.split(".") if not part[:1].isdigit()][-parts:]
+        return ".".join(words) or node.name or node.kind
+
+    often = Counter(named(node, 1) for node in nodes)
     return [
-        axes.annotate(plain(text), at, offset, textcoords="offset points", ha=side, fontsize=SMALL, color="0.25")
-        for at, text, offset, side in texts
+        named(node, 1 if often[named(node, 1)] == 1 else 2) + (f" x {times(node)}" if times(node) > 1 else "")
+        for node in nodes
     ]
 
 
-def _name_points(axes: Any, points: Sequence[Point], picture: Picture, texts: Sequence[Any]) -> None:
-    """Name the heaviest points, each where no other name stands yet; a name without room is left out."""
-    measure = picture.canvas.get_renderer()
-    taken = [text.get_window_extent(measure) for text in texts]
-    for point in points[:MOST_NAMES]:
-        for offset, side in (((5, 4), "left"), ((5, -9), "left"), ((-5, 4), "right"), ((-5, -9), "right")):
-            label = axes.annotate(
-                plain(point.name), (point.low, point.rate), offset, textcoords="offset points", ha=side, fontsize=SMALL,
-                zorder=4,
-            )  # fmt: skip
-            box = label.get_window_extent(measure)
-            if not any(box.overlaps(other) for other in taken):
-                taken.append(box)
-                break
-            label.remove()
+def _frame(axes: Any, data: dict[str, Any], points: Sequence[Point]) -> None:
+    """Limits within which every point, every ridge and some of the slope is seen."""
+    ridges = [peak["flops"] / data["bandwidth"] for peak in data["peaks"]]
+    best = max(peak["flops"] for peak in data["peaks"])
+    least = min(*(point.low for point in points), *ridges) / 3
+    axes.set_xlim(least, max(*(point.high for point in points), *ridges) * 3)
+    lowest = min(*(point.rate for point in points), least * data["bandwidth"])
+    axes.set_ylim(lowest / 2, max(best, *(point.rate for point in points)) * 3)
+
+
+def _draw_roofs(axes: Any, data: dict[str, Any], taken: list[Any]) -> None:
+    """Draw the roofs and write what each is, where nothing else stands."""
+    bandwidth, (least, most) = data["bandwidth"], axes.get_xlim()
+    top = max(peak["flops"] for peak in data["peaks"]) / bandwidth
+    ends = axes.transData.transform([(least, least * bandwidth), (top, top * bandwidth)])
+    turned = degrees(atan2(ends[1][1] - ends[0][1], ends[1][0] - ends[0][0]))
+    middle = sqrt(least * top)
+    slope = {"rotation": turned, "rotation_mode": "anchor", "color": "0.25", "ha": "center"}
+    for peak in data["peaks"]:
+        height, ridge = peak["flops"], peak["flops"] / bandwidth
+        axes.plot((least, ridge, most), (least * bandwidth, height, height), color="black", linewidth=0.9, zorder=1)
+        taken += _pieces(axes, (ridge, height), (most, height))
+        text = f"{peak['name']} {units.rate(height)}, ridge at {units.si(ridge)}"
+        spots = [
+            ((most, height), (-3, 5), "right"),
+            ((ridge, height), (-3, 5), "right"),
+            ((ridge, height), (3, 5), "left"),
+        ]
+        spots += [
+            ((most, height), (-3, -6), "right"),
+            ((ridge, height), (8, -6), "left"),
+            ((most, height), (-3, 12), "right"),
+        ]
+        _write(
+            axes, text, [(at, offset, {"ha": side, "color": "0.25"}) for at, offset, side in spots], taken, must=True
+        )
+    _write(
+        axes, f"memory {units.si(bandwidth, 'B/s')}", [((middle, middle * bandwidth), (-3, 5), slope)], taken, must=True
+    )
+    taken += _pieces(axes, (least, least * bandwidth), (top, top * bandwidth))
+
+
+def _pieces(axes: Any, first: tuple[float, float], last: tuple[float, float], number: int = 60) -> list[Any]:
+    """A line of the picture as small boxes."""
+    from matplotlib.transforms import Bbox
+
+    (left, low), (right, high) = axes.transData.transform([first, last])
+    steps = [place / number for place in range(number + 1)]
+    spots = [(left + (right - left) * step, low + (high - low) * step) for step in steps]
+    return [Bbox.from_bounds(x - 1, y - 1, 2, 2) for x, y in spots]
+
+
+def _name_points(axes: Any, points: Sequence[Point], sizes: Sequence[float], taken: list[Any]) -> None:
+    """Name points, each where nothing else stands; a name without room is left out."""
+    for point, edge in zip(points, sizes, strict=False):
+        line = {"arrowstyle": "-", "linewidth": 0.4, "color": "0.5", "shrinkA": 0, "shrinkB": edge}
+        spots = []
+        for right, up in AROUND:
+            side = "left" if right > 0.1 else "right" if right < -0.1 else "center"
+            how = {"ha": side, "arrowprops": line if hypot(right, up) > 1.5 else None}
+            spots.append(((point.low, point.rate), (right * (edge + STEP), up * (edge + STEP)), how))
+        _write(axes, point.name, spots, taken)
+
+
+def _write(
+    axes: Any, text: str, spots: Sequence[tuple[Any, Any, dict[str, Any]]], taken: list[Any], *, must: bool = False
+) -> None:
+    """Write a text at the first spot where it covers nothing; at the first of all if it `must` be there."""
+    from matplotlib.text import Text
+
+    measure, inside = axes.figure.canvas.get_renderer(), axes.get_window_extent()
+    for attempt, (at, offset, how) in enumerate([*spots, *(spots[:1] if must else ())]):
+        label = axes.annotate(
+            plain(text), at, offset, textcoords="offset points", va="center", fontsize=SMALL, zorder=4, **how
+        )
+        label.update_positions(measure)
+        box = Text.get_window_extent(label, measure)  # the letters without the line to the dot
+        fits = all(inside.contains(x, y) for x, y in ((box.x0, box.y0), (box.x1, box.y1)))
+        if attempt == len(spots) or (fits and not any(box.overlaps(other) for other in taken)):
+            taken.append(box)
+            return
+        label.remove()
