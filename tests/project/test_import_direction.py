@@ -14,7 +14,6 @@ ROOMS = {
 }
 """Inside capture: which rooms each room may import besides itself."""
 
-NOTEBOOK = "_repr_mimebundle_"
 DOORS = {
     "render",
     "to_html",
@@ -28,7 +27,6 @@ DOORS = {
     "limit",
     "bound",
     "findings",
-    NOTEBOOK,
 }
 """Methods of Profile that may reach up, importing inside the function; a node has `limit` and `bound`, a comparison `render`."""
 
@@ -112,9 +110,11 @@ def broken_rules(name, found):
 
 def _is_door(name, function):
     if name == "analysis.compare":
-        return function in {"render", "to_html", NOTEBOOK}
+        return function in {"render", "to_html"}
+    if name == "results.in_notebooks":
+        return function == "_repr_mimebundle_"
     if name == "results.node":
-        return function in {"limit", "bound", NOTEBOOK}
+        return function in {"limit", "bound"}
     if name == "results.job" and function == "values":
         return True  # the book says how a figure is read
     if name == "results.generation":
