@@ -13,7 +13,7 @@ DOCS_PYTHON ?= $(CURDIR)/.venvs/docs/bin/python
 SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 1767225600)
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test test-random test-old-cpu lanes torch-matrix lint bench accuracy figures house report changelog dist docs clean
+.PHONY: demo test test-random test-old-cpu lanes torch-matrix lint bench accuracy figures images house report changelog dist docs clean
 .SECONDARY:
 
 demo: $(READY)  ## profile an embedded model and show it

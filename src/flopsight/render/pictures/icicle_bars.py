@@ -72,7 +72,8 @@ def _draw_bars(picture: Picture, axes: Any, bars: Sequence[Bar], shades: dict[st
     for bar in bars:
         colour = shades.get(bar.kind, GREY) if bar.leaf else "#EDEDED"
         axes.barh(-bar.level, bar.width, left=bar.left, height=0.94, color=colour, edgecolor="white", linewidth=0.6)
-        text = picture.fitted((f"{bar.name} {bar.width:.0%}", bar.name), bar.width * inches - 0.03)
+        names = (f"{bar.name} {bar.width:.0%}", bar.name) if bar.level else (bar.name,)
+        text = picture.fitted(names, bar.width * inches - 0.03)
         axes.text(
             bar.left + bar.width / 2, -bar.level, text, ha="center", va="center", fontsize=SMALL, color=ink(colour),
             clip_on=True,
