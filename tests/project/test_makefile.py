@@ -19,7 +19,18 @@ def would_run(*targets):
 
 
 @pytest.mark.parametrize(
-    "target", ["demo", "test", "test-random", "test-old-cpu", "lint", "bench", *(f"lane-{name}" for name in LANES)]
+    "target",
+    [
+        "demo",
+        "test",
+        "test-random",
+        "test-old-cpu",
+        "lint",
+        "bench",
+        "docs",
+        "dist",
+        *(f"lane-{name}" for name in LANES),
+    ],
 )
 def test_every_install_is_held_by_the_constraints(target):
     installs = [line for line in would_run(target).splitlines() if "pip install" in line]
