@@ -16,6 +16,7 @@ export function spansOf({ words, spans }: Timeline): (Span & { lane: number })[]
 export function lanesOf(timeline: Timeline): Lane[] {
   const all = spansOf(timeline);
   const of = (kind: string) => all.filter((span) => span.kind === kind);
+  const root = all.find((span) => span.kind === "module" && !span.path)?.name ?? "the model";
   const phases = bands(all);
   const lanes: Lane[] = phases.length ? [{ title: "phases", rows: [phases] }] : [];
   const threads = [...new Set(all.filter((span) => span.kind !== "kernel").map((span) => span.lane))];
@@ -26,14 +27,14 @@ export function lanesOf(timeline: Timeline): Lane[] {
     const ops = outermost(here.filter((span) => span.kind === "op"));
     const back = ops.filter((span) => span.phase === "backward" || span.phase === "recompute");
     const modules = nested(called);
-    modulesOf(back).forEach((row, depth) => { modules[depth] = [...(modules[depth] ?? []), ...row]; });
+    modulesOf(back, root).forEach((row, depth) => { modules[depth] = [...(modules[depth] ?? []), ...row]; });
     if (modules.length) lanes.push({ title: `modules, ${title}`, rows: modules.slice(0, MOST_DEPTHS) });
     if (ops.length) lanes.push({ title: `ops, ${title}`, rows: [ops] });
   });
   const streams = [...new Set(of("kernel").map((span) => span.lane))].sort((a, b) => a - b);
   for (const stream of streams) {
     const kernels = of("kernel").filter((span) => span.lane === stream);
-    lanes.push({ title: `modules, stream ${stream}`, rows: modulesOf(kernels).slice(0, MOST_DEPTHS) }, { title: `kernels, stream ${stream}`, rows: nested(kernels) });
+    lanes.push({ title: `modules, stream ${stream}`, rows: modulesOf(kernels, root).slice(0, MOST_DEPTHS) }, { title: `kernels, stream ${stream}`, rows: nested(kernels) });
   }
   return lanes;
 }
@@ -73,12 +74,12 @@ export function outermost(spans: Span[]): Span[] {
 }
 
 /** The modules that work was done for, as rows by depth: neighbours in one module, or below it, are one span. */
-export function modulesOf(work: Span[]): Span[][] {
+export function modulesOf(work: Span[], root: string): Span[][] {
   const rows: Span[][] = [];
   for (const span of [...work].sort((a, b) => a.begin - b.begin)) {
-    const parts = !span.path || span.path.startsWith("<") ? [] : span.path.split(".");
+    const parts = span.path.startsWith("<") ? [] : [root, ...(span.path ? span.path.split(".") : [])];
     parts.forEach((name, depth) => {
-      const path = parts.slice(0, depth + 1).join(".");
+      const path = parts.slice(1, depth + 1).join(".");
       const row = (rows[depth] ??= []);
       const last = row[row.length - 1];
       const whole = last && last.path === path && last.phase === span.phase && (depth === 0 || rows[depth - 1]!.at(-1)!.begin <= last.begin);

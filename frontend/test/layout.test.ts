@@ -27,8 +27,9 @@ test("a text that does not fit ends in an ellipsis", () => {
 const span = (path: string, begin: number, end: number, phase = "backward", kind = "op"): Span => ({ name: path, path, kind, phase, begin, end });
 
 test("work of one module is one span at each depth, until another module runs", () => {
-  const rows = modulesOf([span("h.1.mlp", 0, 2), span("h.1.attn", 2, 5), span("h.0.mlp", 5, 6), span("<outside>", 6, 7)]);
+  const rows = modulesOf([span("h.1.mlp", 0, 2), span("h.1.attn", 2, 5), span("h.0.mlp", 5, 6), span("<outside>", 6, 7)], "Net");
   assert.deepEqual(rows.map((row) => row.map(({ path, begin, end }) => [path, begin, end])), [
+    [["", 0, 6]],
     [["h", 0, 6]],
     [["h.1", 0, 5], ["h.0", 5, 6]],
     [["h.1.mlp", 0, 2], ["h.1.attn", 2, 5], ["h.0.mlp", 5, 6]],
