@@ -24,7 +24,7 @@ MODELS = {
 ON = {"mixtral": "h100-sxm"}
 """Models without a device of their own."""
 BEFORE = "hf:gpt2-medium:n_inner=3072"
-MESH = ["hf:llama-3.2-1b", "--mesh", "fsdp=4", "--train", "-i", "1x2048"]
+MESH = ["hf:llama-3.1-8b", "--mesh", "fsdp=4", "--train", "-i", "1x2048"]
 FRAME = (
     '<meta charset="utf-8"><style>:root{{color-scheme:{scheme}}}body{{font:14px system-ui,sans-serif;margin:16px;'
     "background:Canvas;color:CanvasText}}table{{border-collapse:collapse}}.md td,.md th{{border:1px solid #8886;padding:3px 9px}}</style>{body}"

@@ -2,6 +2,8 @@
 
 import ast
 import importlib
+import inspect
+import re
 import subprocess
 import sys
 from itertools import permutations
@@ -80,3 +82,19 @@ def test_what_type_checkers_see_is_what_the_table_loads():
 
     assert seen == flopsight._HOMES
     assert all(alias.name == alias.asname for statement in block.body for alias in statement.names)
+
+
+@pytest.mark.parametrize(
+    "name", ["profile", "count", "recording", "sweep", "plan", "generation", "monitor", "step_profiler", "load", "gather",
+             "compare", "formula", "get_model_profile", "FlopsProfiler"],
+)  # fmt: skip
+def test_help_explains_every_argument(name):
+    function = getattr(flopsight, name)
+    missing = [
+        argument
+        for argument, how in inspect.signature(function).parameters.items()
+        if how.kind not in (how.VAR_KEYWORD, how.VAR_POSITIONAL)
+        and not re.search(rf"`{argument}\b|\b{argument}=", function.__doc__)
+    ]
+
+    assert not missing

@@ -164,7 +164,7 @@ def profile(
 def recording(model: nn.Module | None = None) -> Recording:
     """Count whatever runs inside a `with`; the profile is ready after it.
 
-    The calls of `model` get rows of their own; without one, the first model that is called inside does.
+    The modules of `model` are the rows; without one, every model that is called inside gets a row with its modules.
 
     >>> import torch, flopsight
     >>> with flopsight.recording() as r:
