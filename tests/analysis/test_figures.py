@@ -25,7 +25,7 @@ from flopsight.results.world import World
 READERS = {
     "rows": ("of_node", "of_own"), "memory": ("of_node",), "csv": ("of_node",), "page": ("of_node",), "open": ("of_node",),
     "diff": ("of_profile",), "module": ("of_own",), "models": ("of_profile",), "sweep": ("of_profile",),
-    "ranks": ("of_profile",), "log": ("of_profile",),
+    "ranks": ("of_profile",), "log": ("of_profile",), "served": (),
 }  # fmt: skip
 SENT = CommRow("all_gather", "forward", calls=2, bytes=64, wire_bytes=48, group_size=2, dim="dp")
 
@@ -120,7 +120,8 @@ def test_what_is_no_news_is_left_out_of_views_of_whole_models():
 
 def test_rates_are_better_if_they_are_larger_and_depend_on_a_clock():
     assert {key for key, one in BOOK.items() if one.more_is_better} == {
-        "flops_per_second", "wall_flops_per_second", "throughput", "tokens_per_second", "mfu", "hfu",
+        "flops_per_second", "wall_flops_per_second", "throughput", "tokens_per_second", "mfu", "hfu", "most_tokens_per_second",
+        "measured_tokens_per_second",
     }  # fmt: skip
     assert not any(one.is_time for one in BOOK.values() if one.unit in ("count", "bytes"))
 

@@ -11,7 +11,7 @@ SURFACE = {
         "--checkpoint", "--precision", "--accumulate", "--fsdp", "--generate", "--cache", "--strict", "--repeats", "--warmup", "--time-budget",
         "--output", "--format", "--depth", "--top", "--full", "--width", "--sort", "--on", "--progress", "--no-measure",
     ],
-    "sweep": ["TARGET", "AXIS=VALUES...", "--input", "--train", "--meta", "--device", "--repeats", "--output", "--progress"],
+    "sweep": ["TARGET", "AXIS=VALUES...", "--input", "--train", "--meta", "--device", "--dtype", "--optimizer", "--mesh", "--generate", "--on", "--repeats", "--output", "--progress"],
     "targets": ["[WORD]"],
     "show": ["PROFILE...", "--format", "--depth", "--top", "--full", "--width", "--sort", "--on", "--columns", "--output"],
     "advise": ["PROFILE", "--on"],

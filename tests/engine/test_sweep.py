@@ -147,6 +147,59 @@ def test_a_value_that_is_neither_a_number_nor_a_text_is_kept_as_its_text():
     assert all(point.profile.macs == 2 * 64 for point in s.points)
 
 
+def test_a_named_device_says_what_fits_and_the_least_time(here):
+    """An H100 SXM5: 3.35 TB/s and 80 GiB. The one layer reads its rows and its weights and writes its rows, 4 bytes each."""
+    s = flopsight.sweep("swept.py:Net", {"width": [8, 200_000]}, inputs="4x{width}", on="h100-sxm")
+
+    assert [row["fits"] for row in s.rows] == [True, False]  # the larger has 160 GB of weights
+    assert s.rows[0]["least_time"] == pytest.approx(4 * (2 * 4 * 8 + 8 * 8) / 3.35e12)
+    assert str(s).splitlines()[0].split()[-2:] == ["fits", "least"]
+    assert "160 GB" in str(s)
+
+
+def test_an_optimizer_a_dtype_and_a_mesh_are_those_of_every_point(here):
+    stepped = flopsight.sweep("swept.py:Net:width=8", {"batch": [1, 2]}, inputs="1x8", train=True, optimizer="sgd")
+    half = flopsight.sweep("swept.py:Net:width=8", {"batch": [1, 2]}, inputs="1x8", dtype="bfloat16")
+    spread = flopsight.sweep(
+        "swept.py:Net:width=8,depth=2", {"batch": [1, 2]}, inputs="1x8", train=True, mesh={"fsdp": 2}
+    )
+
+    assert [point.profile.optimizer.flops for point in stepped.points] == [64] * 2
+    assert [point.profile.root.param_bytes for point in half.points] == [2 * 64] * 2
+    assert [(point.profile.world.size, point.profile.params) for point in spread.points] == [(2, 64)] * 2
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"optimizer": "sgd"}, "An optimizer steps after a backward"),
+        ({"generate": 4, "train": True}, "A generation decodes tokens"),
+        ({"generate": 0}, "generate must be a whole number, 1 or more"),
+        ({"dtype": "bf16", "axes": {"dtype": ["fp32"]}}, "leave one of them out"),
+        ({"on": "h1000"}, "No device 'h1000' is in the table"),
+        ({"generate": 4}, "cannot generate token by token"),
+    ],
+)
+def test_options_that_do_not_go_together_are_one_sentence(here, options, said):
+    axes = options.pop("axes", {"batch": [1]})
+
+    with pytest.raises(InputError, match=said):
+        flopsight.sweep("swept.py:Net:width=8", axes, inputs="1x8", **options)
+
+
+def test_a_loss_that_is_a_sum_is_said_once(here):
+    s = flopsight.sweep("swept.py:Net:width=8", {"batch": [1, 2]}, inputs="1x8", train=True)
+
+    assert str(s).count("The loss is the sum of the model's outputs") == 1
+
+
+def test_an_axis_along_which_all_is_linear_has_no_table_of_growth(here):
+    s = flopsight.sweep("swept.py:Net", {"width": [8, 16, 32], "batch": [1, 2, 4]}, inputs="{batch}x{width}")
+
+    assert "FLOPs at width=32" in str(s)
+    assert "FLOPs at batch" not in str(s)
+
+
 # --- the command
 
 
@@ -195,10 +248,11 @@ def test_seq_is_the_length_of_an_embedded_models_sequences():
 
 
 def test_a_sequence_past_the_positions_of_a_model_is_refused_on_meta_too():
-    swept = flopsight.sweep("zoo:gpt2", {"seq": [1024, 1025]})
+    for model, most in (("gpt2", 1024), ("bert-base", 512)):
+        swept = flopsight.sweep(f"zoo:{model}", {"seq": [most, most + 1]})
 
-    assert [bool(point.profile) for point in swept.points] == [True, False]
-    assert "1024 positions" in swept.points[1].error
+        assert [bool(point.profile) for point in swept.points] == [True, False]
+        assert f"{most} positions" in swept.points[1].error
 
 
 @pytest.mark.parametrize("target", ["zoo:resnet18", "unsized.py:made"])

@@ -118,8 +118,8 @@ def _is_door(name, function):
     if name == "results.job" and function == "values":
         return True  # the book says how a figure is read
     if name == "results.generation":
-        return function in {"decode", "serving", "render", "to_html", "save"}
-    if name == "results.sweep" and function in {"row", "growth"}:
+        return function in {"decode", "serving", "speculative", "render", "to_html", "save"}
+    if name == "results.sweep" and function in {"row", "rows", "growth"}:
         return True
     return (
         name in ("results.profile", "results.job", "results.run", "results.plan", "results.sweep") and function in DOORS

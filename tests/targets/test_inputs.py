@@ -96,3 +96,13 @@ def test_a_bound_can_be_stated():
     (ids,), _ = make_inputs(parse_inputs(["64x64:int64:5"]), TakesTokens())
 
     assert ids.max() == 4
+
+
+def test_token_ids_stay_inside_the_vocabulary_though_positions_are_more():
+    model = nn.Module()
+    model.wte, model.wpe = nn.Embedding(100, 4), nn.Embedding(1024, 4)
+    model.forward = lambda input_ids: input_ids
+
+    _, kwargs = make_inputs(parse_inputs(["input_ids=64x64:int64"]), model)
+
+    assert 90 < kwargs["input_ids"].max() < 100

@@ -82,6 +82,7 @@ def _node(
         own_activation_bytes=0 if ignored else seen.saved_bytes.get(row.path, 0),
         allocated_bytes=seen.allocated_bytes.get(row.path),
         own_peak_bytes=0 if ignored else seen.peak_bytes.get(row.path, 0),
+        packed_bytes=row.packed_bytes,
         ops=() if ignored else ledger.rows(row.path),
         comm=() if ignored else ledger.comm[0].get(row.path, ()),
         setup_comm=() if ignored else ledger.comm[1].get(row.path, ()),

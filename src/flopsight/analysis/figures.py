@@ -28,6 +28,7 @@ VIEWS = {
     "module": "comparisons module by module",
     "models": "several models side by side",
     "sweep": "sweeps, a row a point",
+    "served": "sweeps on a named device, and those of generations, a row a point",
     "ranks": "jobs, a row a rank",
     "log": "experiment trackers",
 }
@@ -50,6 +51,7 @@ UNITS = {
     "samples/s": Unit(units.si, units.parse_quantity),
     "tokens/s": Unit(units.si, units.parse_quantity),
     "share": Unit(units.percent, units.parse_share),
+    "answer": Unit(lambda value: "yes" if value else "no", units.parse_quantity),
 }
 
 
@@ -98,7 +100,7 @@ class Figure:
     @property
     def is_time(self) -> bool:
         """Whether it depends on a clock: then it depends on the machine too and is never the same twice."""
-        return self.unit not in ("count", "bytes")
+        return self.unit not in ("count", "bytes", "answer")
 
     @property
     def more_is_better(self) -> bool:
@@ -238,6 +240,21 @@ _ALL = (
     Figure("mfu", "MFU", "share", "model FLOPs utilization: the model's matrix work over what the device could do in that time",
            attrgetter("mfu"), views="models log"),
     Figure("hfu", "HFU", "share", "hardware FLOPs utilization: the same with what was recomputed", attrgetter("hfu"), views="log"),
+    Figure("cache_bytes", "KV cache", "bytes", "keys, values and states that all sequences keep at the end", views="served"),
+    Figure("fits", "fits", "answer", "whether the peak fits the memory of the named device", views="served"),
+    Figure("least_time", "least time", "seconds", "the limit of a step on the named device: no kernel can be faster", head="least", views="served"),
+    Figure("first_token", "least time to first token", "seconds", "the limit of the prompts of the batch", head="first token, least", views="served"),
+    Figure("predicted_first_token", "predicted time to first token", "seconds", "the same by shares that kernels reach", head="predicted",
+           views="served"),
+    Figure("measured_first_token", "measured time to first token", "seconds", "wall time of the prompts", head="measured", views="served"),
+    Figure("per_output_token", "least time per output token", "seconds", "the limit of a step, the mean over the new tokens", head="step, least",
+           views="served"),
+    Figure("predicted_per_output_token", "predicted time per output token", "seconds", "the same by shares that kernels reach",
+           head="predicted", views="served"),
+    Figure("measured_per_output_token", "measured time per output token", "seconds", "wall time of all new tokens over their number",
+           head="measured", views="served"),
+    Figure("most_tokens_per_second", "most tokens/s", "tokens/s", "new tokens of the batch a second, if a step takes its least time", views="served"),
+    Figure("measured_tokens_per_second", "measured tokens/s", "tokens/s", "new tokens of the batch a second, measured", views="served"),
 )  # fmt: skip
 BOOK = {figure.key: figure for figure in _ALL}
 """Every figure by its key, in the order in which views show them."""

@@ -101,6 +101,7 @@ RULES: Mapping[str, Rule] = {
     "own_activation_bytes": Rule(sum, own=True),
     "allocated_bytes": Rule(known_sum),
     "own_peak_bytes": Rule(sum, own=True),
+    "packed_bytes": Rule(sum, own=True),
     "ops": Rule(_ops, own=True),
     "comm": Rule(_comm, own=True),
     "setup_comm": Rule(_comm, own=True),

@@ -152,7 +152,15 @@ class Serving:
         """Bytes at the peak of prefill and decoding."""
         peaks = [profile.peak_bytes for profile in (self.made.prefill, self.made.last)]
         known = [peak for peak in peaks if peak is not None]
-        return max(known) if len(known) == len(peaks) else None
+        drafted = int(self._draft_bytes(self.made.batch, self.made.prompt))
+        return max(known) + drafted if len(known) == len(peaks) else None
+
+    def _draft_bytes(self, batch: int, prompt: int) -> float:
+        """What a draft holds: its weights, and a cache of every sequence."""
+        if self.made.draft is None:
+            return 0
+        draft = self.made.draft.made
+        return _lasting(draft.prefill) + batch * draft.kv.bytes_at(prompt + draft.new_tokens)
 
     @property
     def lasting(self) -> int:
@@ -207,7 +215,8 @@ class Serving:
     def _prefill_bytes(self, batch: int, prompt: int) -> float:
         counted = self.made.prompt
         kept = self._kept(prompt, 0) / self._kept(counted, 0)
-        return _scaled(self.made.prefill, batch / self.made.batch, kept, self._temporaries_grow(prompt))
+        scaled = _scaled(self.made.prefill, batch / self.made.batch, kept, self._temporaries_grow(prompt))
+        return scaled + self._draft_bytes(batch, prompt)
 
     def _temporaries_grow(self, prompt: int) -> float:
         """Temporaries of another prompt over those of the counted one: a line, and a square if scores or masks of all pairs are made."""
@@ -222,7 +231,8 @@ class Serving:
     def _decode_bytes(self, batch: int, prompt: int) -> float:
         counted, new = self.made.prompt, self.made.new_tokens
         kept = self._kept(prompt, new) / self._kept(counted, new)
-        return _scaled(self.made.last, batch / self.made.batch, kept, (prompt + new) / (counted + new))
+        scaled = _scaled(self.made.last, batch / self.made.batch, kept, (prompt + new) / (counted + new))
+        return scaled + self._draft_bytes(batch, prompt)
 
     def _kept(self, prompt: int, new: int) -> float:
         """The cache of one sequence after another prompt; an encoder's keys and values grow with what it reads."""

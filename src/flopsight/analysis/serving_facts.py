@@ -12,6 +12,7 @@ from ..results.node import Node
 from .limits.roofline import COMPUTE, Roof
 from .limits.step_load import Load, rows_in
 from .serving import FIRST, LAST, MIDDLE, Serving, bound_of
+from .speculation import draft_text
 
 Rows = Sequence[tuple[str, ...]]
 LEAST = (
@@ -69,6 +70,7 @@ def answers(serving: Serving) -> list[tuple[str, str]]:
             ("first token", _first_token(serving)),
             ("each token", _each_token(serving)),
             ("throughput", _throughput(serving)),
+            ("drafted", draft_text(serving)),
             ("bound by", _bound(serving)),
             ("batch", _batch(serving)),
             ("context", _context(serving)),
@@ -286,7 +288,8 @@ def model_line(made: Generation) -> str:
     """Parameters, those that a token passes, and the bytes that a token of the cache takes."""
     kept = made.kv.bytes_at(1) - made.kv.bytes_at(0)
     parts = [made.prefill.root.params_text.replace("params", "parameters")]
-    parts.append(f"{units.size(made.prefill.root.param_bytes)} of weights")
+    held = made.prefill.root.param_bytes + sum(node.packed_bytes for node in made.prefill.walk())
+    parts.append(f"{units.size(held)} of weights" + (f", packed as {made.weights}" if made.weights else ""))
     if made.kv.grows:
         parts.append(f"{units.size(kept)} of KV cache for a token of a sequence")
     if made.kv.state_bytes:
@@ -294,14 +297,17 @@ def model_line(made: Generation) -> str:
     return ", ".join(parts)
 
 
-def notes(serving: Serving) -> list[str]:
-    """What the labels of times mean, and what is assumed."""
-    made = serving.made
+def labels(serving: Serving) -> list[str]:
+    """What least, predicted and measured mean, as far as there are such times."""
     found = [LEAST] if serving.step_roof() is not None else []
     if serving.predicted_step is not None:
         found.append(_predicted_by(serving.shares))
-    if made.decode_time is not None:
-        found.append(MEASURED)
+    return [*found, MEASURED] if serving.made.decode_time is not None else found
+
+
+def notes(serving: Serving) -> list[str]:
+    """What the labels of times mean, and what is assumed."""
+    made, found = serving.made, labels(serving)
     if made.batch > 1 and any(piece.experts for piece in serving.step_load().pieces.values()):
         found.append(EXPERTS.format(batch=made.batch, read=units.size(serving.weight_bytes)))
     growing = _expanded(made)

@@ -28,7 +28,7 @@ from .targets import targets
 
 GROUPS = {
     "The model": "input device dtype meta mesh rank checkpoint precision accumulate fsdp",
-    "The run": "train optimizer generate cache strict repeats warmup time_budget no_measure progress",
+    "The run": "train optimizer generate cache weights draft accept draft_length strict repeats warmup time_budget no_measure progress",
     "What is printed": "format on depth top full width sort",
     "What is saved": "output",
 }

@@ -14,7 +14,6 @@ import typer
 from ..progress import Progress
 from ..targets.loading import load_target
 from . import options
-from .profile import profile_target
 from .short_measurement import short_measurement
 from .views import prepare_view
 
@@ -28,6 +27,8 @@ def demo(
     no_measure: options.NoMeasure = False,
 ) -> None:
     """Profile an embedded ResNet-18, show it and save it."""
+    from ..engine.target_profile import profile_target
+
     view = prepare_view(outputs=(output,))
     target = load_target(MODEL)
     result = profile_target(target, warmup=2, repeats=5)

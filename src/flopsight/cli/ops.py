@@ -75,8 +75,8 @@ def used_lines(profile: Profile) -> list[str]:
 
 
 def _counted(target: str, inputs: list[str], *, train: bool, meta: bool) -> Profile:
+    from ..engine.target_profile import profile_target
     from ..targets.loading import load_target
-    from .profile import profile_target
 
     loaded = load_target(target, parse_inputs(inputs), meta=meta)
     return profile_target(loaded, train=train, meta=meta, latency=False, memory=False)

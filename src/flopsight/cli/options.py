@@ -31,6 +31,14 @@ Mesh = Annotated[
     typer.Option("--mesh", metavar="AXES", help="Count one rank of a job in this process, on meta: fsdp=128,tp=8."),
 ]
 Rank = Annotated[int, typer.Option("--rank", help="Which rank of --mesh.", min=0)]
+Dtype = Annotated[str | None, typer.Option("--dtype", help="What to run in: float32, bfloat16, float16.")]
+Optimizer = Annotated[
+    str | None, typer.Option("--optimizer", help="Step it too, with --train: adamw, sgd, any in torch.optim.")
+]
+Generate = Annotated[
+    int | None,
+    typer.Option("--generate", metavar="N", help="Decode N tokens after the prompt; prefill and decode apart.", min=1),
+]
 Checkpoint = Annotated[
     str | None,
     typer.Option("--checkpoint", metavar="HOW", help="What blocks compute again in backward: none, full, selective."),

@@ -5,38 +5,28 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from collections.abc import Mapping
-from contextlib import nullcontext
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..distributed.job_options import DEFAULTS, JobOptions, job_options, parse_switches
+from ..distributed.job_options import job_options, parse_switches
 from ..distributed.mesh_axes import check_dry, parse_mesh
 from ..errors import InputError
 from ..progress import COUNTING, Progress
-from ..results.caveats import Note
 from ..results.profile import Profile
 from ..results.timings import TIME_BUDGET
 from ..targets.early_checks import check_device_name, check_optimizer_name
-from ..targets.inputs import described, parse_inputs, parse_model_dtype
+from ..targets.inputs import parse_inputs, parse_model_dtype
 from ..targets.loading import Target, find_target, load_target
-from ..targets.users import users_code
 from . import options
+from .completion import complete_target
+from .generate import Served, check_served, generate_tokens
 from .short_measurement import short_measurement, with_ceilings
 from .views import View, prepare_view
 
 if TYPE_CHECKING:
     from ..results.generation import Generation
-    from ..targets.loading import Target
-
-
-SUMMED = Note(
-    "The loss is the sum of the model's outputs, which have none of their own; with the loss of a real training, time and "
-    "memory of backward differ."
-)
 
 
 def profile(
@@ -44,11 +34,9 @@ def profile(
     target: options.TargetText,
     input: options.Inputs = None,
     train: options.Train = False,
-    optimizer: Annotated[
-        str | None, typer.Option("--optimizer", help="Step it too, with --train: adamw, sgd, any in torch.optim.")
-    ] = None,
+    optimizer: options.Optimizer = None,
     device: options.Device = None,
-    dtype: Annotated[str | None, typer.Option("--dtype", help="What to run in: float32, bfloat16, float16.")] = None,
+    dtype: options.Dtype = None,
     meta: options.Meta = False,
     mesh: options.Mesh = None,
     rank: options.Rank = 0,
@@ -56,15 +44,31 @@ def profile(
     precision: options.Precision = None,
     accumulate: options.Accumulate = None,
     fsdp: options.FsdpSwitches = None,
-    generate: Annotated[
-        int | None,
-        typer.Option(
-            "--generate", metavar="N", help="Decode N tokens after the prompt; prefill and decode apart.", min=1
-        ),
-    ] = None,
+    generate: options.Generate = None,
     cache: Annotated[
         str, typer.Option("--cache", help="Keys and values of --generate: dynamic (grows) or static (full length).")
     ] = "dynamic",
+    weights: Annotated[
+        str | None,
+        typer.Option(
+            "--weights", metavar="FORMAT", help="Of --generate, as if packed: int8, int4, int4:32 (groups), fp8."
+        ),
+    ] = None,
+    draft: Annotated[
+        str | None,
+        typer.Option(
+            "--draft",
+            metavar="TARGET",
+            help="A smaller model that drafts tokens of --generate.",
+            autocompletion=complete_target,
+        ),
+    ] = None,
+    accept: Annotated[
+        float | None, typer.Option("--accept", help="The chance that a token of --draft is accepted.", min=0.0, max=1.0)
+    ] = None,
+    draft_length: Annotated[
+        int, typer.Option("--draft-length", help="Tokens that --draft proposes in a round.", min=1)
+    ] = 4,
     strict: Annotated[bool, typer.Option("--strict", help="Fail (exit code 1) where an op is not counted.")] = False,
     repeats: Annotated[int, typer.Option("--repeats", help="Timed runs.", min=1)] = 10,
     warmup: Annotated[int, typer.Option("--warmup", help="Runs before the timed ones.", min=0)] = 3,
@@ -92,6 +96,9 @@ def profile(
     job = job_options(ranks, checkpoint, precision, accumulate, parse_switches(fsdp) if fsdp else None)
     meta = meta or ranks is not None
     _check_together(view, meta=meta, device=device, train=train, generate=generate, cache=cache)
+    asked = Served(generate or 0, cache, weights, draft, accept, draft_length)
+    served = asked if generate is not None else None
+    check_served(served, asked, on)
     address = find_target(target, specs)
     timing = {"repeats": repeats, "warmup": warmup, "time_budget": time_budget, "timeline": view.timeline}
     with Progress(asked=progress) as say:
@@ -108,7 +115,7 @@ def profile(
         )
         how = {"train": train, "optimizer": optimizer, "meta": meta, "mesh": ranks, "rank": rank, "job": job}
         kernels = "cpu" if on is None else "meta"
-        results = _run_target(loaded, say, generate, cache, kernels=kernels, **how, **timing)
+        results = _run_target(loaded, say, served, kernels=kernels, **how, **timing)
         if not (meta or on or no_measure):
             results = _with_measured_ceilings(results, loaded, say)
     remark_on_inputs(loaded)
@@ -155,12 +162,14 @@ def _check_together(
         raise InputError(f"--cache is {cache!r}; it can be dynamic or static.")
 
 
-def _run_target(loaded: Target, say: Progress, generate: int | None, cache: str, **how: Any) -> Profile | Generation:
+def _run_target(loaded: Target, say: Progress, served: Served | None, **how: Any) -> Profile | Generation:
     os.environ.setdefault("KINETO_LOG_LEVEL", "9")  # torch's tracer writes lines of its own on stderr
     text, meta = loaded.text, how["meta"]
-    if generate is not None:
-        say(f"{text}: prompt and {generate} tokens", timed=not meta)
-        return generate_tokens(loaded, generate, cache=cache, repeats=how["repeats"])
+    if served is not None:
+        say(f"{text}: prompt and {served.new_tokens} tokens", timed=not meta)
+        return generate_tokens(loaded, served, repeats=how["repeats"])
+    from ..engine.target_profile import profile_target
+
     say(f"{'counting' if meta else 'profiling'} {text}")
     return profile_target(loaded, progress=lambda doing: say(f"{text}: {doing}", timed=doing != COUNTING), **how)
 
@@ -184,52 +193,3 @@ def remark_on_inputs(loaded: Target) -> None:
     """Say which inputs were made unasked."""
     if loaded.remark:
         print(f"Inputs: {loaded.remark}, made from the configuration; -i says others.", file=sys.stderr)
-
-
-def profile_target(
-    target: Target,
-    *,
-    train: bool = False,
-    optimizer: str | None = None,
-    meta: bool = False,
-    mesh: Mapping[str, int] | None = None,
-    rank: int = 0,
-    job: JobOptions = DEFAULTS,
-    kernels: str = "cpu",
-    **timing: Any,
-) -> Profile:
-    """The profile of a loaded target: an inference run, or a training step; of one rank if there is a mesh."""
-    import torch
-
-    from ..capture.model.model_run import default_loss, make_run, own_loss
-    from ..engine.dry_count import count_dry
-    from ..engine.measure import count
-    from ..engine.measure import profile as measure
-    from ..engine.named_models import named_optimizer
-
-    model = target.model.train(train)
-    step = named_optimizer(optimizer, model) if optimizer else None
-    summed: set[bool] = set()
-
-    def loss(output: Any) -> torch.Tensor:
-        summed.add(own_loss(output) is None)
-        return default_loss(output)
-
-    with users_code(target.text, described(target.args, target.kwargs)), nullcontext() if train else torch.no_grad():
-        how: dict[str, Any] = {"train": train, "optimizer": step, "loss": loss if train else None}
-        if mesh is not None:
-            result = count_dry(make_run(model, target.args, target.kwargs, **how), mesh, rank, job, kernels=kernels)
-        elif meta:
-            result = count(model, target.args, target.kwargs, on="meta", **how)
-        else:
-            result = measure(model, target.args, target.kwargs, **how, **timing)
-    return replace(result, caveats=(*result.caveats, SUMMED)) if True in summed else result
-
-
-def generate_tokens(target: Target, new_tokens: int, *, cache: str, repeats: int) -> Generation:
-    """The prompt of a loaded target, and new tokens after it."""
-    from ..engine.decoding import generation, prompt_of
-
-    prompt = prompt_of(target)
-    with users_code(target.text, described(target.args, target.kwargs)):
-        return generation(target.model.eval(), prompt, new_tokens, cache=cache, repeats=repeats)

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..distributed.mesh_axes import parse_mesh
 from ..errors import InputError
 from ..progress import Progress, by_points
 from ..render.sweep_page import SUFFIXES, check_file
-from ..targets.axes import EXAMPLE, changed_address, parse_axes, sized_inputs
-from ..targets.early_checks import check_device_name, check_target, find_target
+from ..targets.axes import EXAMPLE, changed_address, check_sweep, parse_axes, sized_inputs
+from ..targets.early_checks import check_device_name, check_optimizer_name, check_target, find_target
 from . import options
 
 if TYPE_CHECKING:
@@ -28,6 +29,11 @@ def sweep(
     train: options.Train = False,
     meta: options.Meta = False,
     device: options.Device = None,
+    dtype: options.Dtype = None,
+    optimizer: options.Optimizer = None,
+    mesh: options.Mesh = None,
+    generate: options.Generate = None,
+    on: options.On = None,
     repeats: Annotated[int, typer.Option("--repeats", help="Timed runs of each point.", min=1)] = 5,
     output: Annotated[
         list[Path] | None,
@@ -48,13 +54,17 @@ def sweep(
         raise InputError("--meta runs on no device; leave out --device or --meta.")
     if device:
         check_device_name(device)
+    if optimizer:
+        check_optimizer_name(optimizer)
+    asked: dict[str, Any] = {"train": train, "dtype": dtype, "optimizer": optimizer, "generate": generate, "on": on}
+    asked["mesh"] = parse_mesh(mesh) if mesh else None
+    check_sweep(parsed, **asked)
     first = {name: values[0] for name, values in parsed.items()}
     specs = sized_inputs(input or [], first)
     address = changed_address(find_target(target, complete=False), first)
     check_target(address, specs)
-    result = _swept(
-        target, parsed, inputs=input or [], train=train, meta=meta, device=device, repeats=repeats, asked=progress
-    )
+    meta = meta or mesh is not None
+    result = _swept(target, parsed, progress, meta=meta, repeats=repeats, inputs=input or [], device=device, **asked)
     saved = [result.save(path) for path in output or ()]
     print(result, flush=True)
     for path in saved:
@@ -62,9 +72,9 @@ def sweep(
 
 
 def _swept(
-    target: str, axes: dict[str, tuple[Any, ...]], *, meta: bool, repeats: int, asked: bool, **options: Any
+    target: str, axes: dict[str, tuple[Any, ...]], shown: bool, *, meta: bool, repeats: int, **options: Any
 ) -> Sweep:
-    with Progress(asked=asked) as say:
+    with Progress(asked=shown) as say:
         say(f"{target}: starting")
         from ..engine.sweeping import sweep as run
 

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from ..analysis.packed import packed
 from ..capture.model.model_run import ModelRun
 from ..capture.model.positions import check_positions, positions_of
 from ..capture.time.clock import clock_for
@@ -18,6 +19,7 @@ from ..errors import InputError, whole_number
 from ..results.costs import NO_WORK
 from ..results.generation import Generation, Step
 from ..results.kv_cache import CACHES, DYNAMIC, KV_CACHE
+from ..results.packing import packing_of
 from ..results.profile import Profile
 from ..results.timings import Stat
 from ..targets.inputs import TensorSpec, described
@@ -32,6 +34,8 @@ from .decode_loop import (
     describe_cache,
     is_encoder_decoder,
 )
+from .drafting import LENGTH, check_draft, check_vocabulary, with_draft
+from .packed_weights import packed_sizes
 from .run_profile import Options
 
 
@@ -42,6 +46,10 @@ def generation(
     *,
     input_shape: Sequence[int] | None = None,
     cache: str = DYNAMIC,
+    weights: str | None = None,
+    draft: nn.Module | str | None = None,
+    acceptance: float | None = None,
+    draft_length: int = LENGTH,
     repeats: int = 3,
     latency: bool = True,
 ) -> Generation:
@@ -52,6 +60,9 @@ def generation(
     its encoder takes, also sound or an image. `new_tokens` are decoded one by one with a `cache` that grows ("dynamic") or
     has its full length from the beginning ("static"); a state-space model keeps a state instead. The tokens themselves are
     arbitrary: what they cost does not depend on them. `repeats` whole generations are timed unless `latency` is false.
+
+    `weights` counts the model as if its matrices were packed: "int8", "int4" ("int4:32" for groups of 32) or "fp8". `draft` is a
+    smaller model for speculative decoding: it proposes `draft_length` tokens a round, each accepted with the chance `acceptance`.
     """
     whole_number("new_tokens", new_tokens, 1)
     whole_number("repeats", repeats, 1)
@@ -59,10 +70,22 @@ def generation(
         raise InputError(f"cache must be {' or '.join(map(repr, CACHES))}, not {cache!r}.")
     if input_ids is not None and input_shape is not None:
         raise InputError("Give the prompts as input_ids, or their size as input_shape, not both.")
+    packing = packing_of(weights) if weights else None
+    if draft is not None:
+        check_draft(acceptance, draft_length)
     with _prompted(model, input_ids, input_shape) as (found, prompt):
         check_positions(type(found).__name__, found, {"input_ids": prompt}, new_tokens)
         kind = EncodedLoop if is_encoder_decoder(found) else DecodeLoop
-        return _generated(kind(found, prompt, new_tokens, cache), repeats if latency else 0)
+        made = _generated(kind(found, prompt, new_tokens, cache), repeats if latency and packing is None else 0)
+        if packing is not None:
+            made = packed(made, packing, packed_sizes(found, packing))
+        if draft is None:
+            return made
+        with _prompted(draft, None, tuple(prompt.shape)) as (smaller, ids):
+            check_vocabulary(found, smaller)
+            check_positions(type(smaller).__name__, smaller, {"input_ids": ids}, new_tokens)
+            drafted = _generated(DecodeLoop(smaller, ids, new_tokens, cache), 0)
+        return with_draft(made, drafted, acceptance or 0.0, draft_length)
 
 
 def prompt_of(target: Target) -> torch.Tensor:

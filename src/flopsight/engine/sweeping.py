@@ -4,26 +4,26 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-import torch
 from torch import nn
 
 from ..capture.model.tensors import tensors_in
 from ..errors import FlopsightError, InputError
 from ..progress import Told
 from ..progress import points as showing_points
-from ..results.profile import Profile
 from ..results.sweep import AxisValue, Point, Sweep
 from ..targets.address import parse_address
-from ..targets.axes import BATCH, DTYPE, SEQ, changed_address, sized_inputs
+from ..targets.axes import BATCH, DTYPE, SEQ, changed_address, check_sweep, sized_inputs
 from ..targets.blueprint import Call, Sizes
 from ..targets.early_checks import check_target
 from ..targets.inputs import described, parse_model_dtype
 from ..targets.loading import Target, build_target, call_with, make_blueprint
 from ..targets.users import TargetRaised, users_code
-from .measure import count, profile
+from .decoding import generation, prompt_of
+from .target_profile import profile_target
 
 
 def sweep(
@@ -34,6 +34,11 @@ def sweep(
     train: bool = False,
     meta: bool = True,
     device: str | None = None,
+    dtype: str | None = None,
+    optimizer: str | None = None,
+    mesh: Mapping[str, int] | None = None,
+    generate: int | None = None,
+    on: str | None = None,
     progress: Told | bool | None = None,
     **timing: Any,
 ) -> Sweep:
@@ -45,7 +50,11 @@ def sweep(
     `axes` maps names to values. `batch` and `seq` are the sizes of the inputs, `dtype` is the model's, `layers` its number
     of layers, and every other name is a key of the configuration or an argument of the class.
 
-    `inputs` says shapes as `-i` does, with the axes in braces: `"{batch}x3x224x224"`. `train` runs a training step.
+    `inputs` says shapes as `-i` does, with the axes in braces: `"{batch}x3x224x224"`. `train` runs a training step, with
+    the step of `optimizer` ("adamw"); `dtype` is the model's; `mesh` counts one rank of a job, as in `count`; `generate` counts
+    a prompt and so many tokens after it, as in `generation`. `on` names a device: the points then say whether they fit its
+    memory, and their least times.
+
     `meta=False` runs and times real models, on `device`; `timing` is then what `profile()` takes: repeats, warmup,
     time_budget. `progress=True` shows a bar; a function is called with the points done, all points, and the seconds left.
 
@@ -57,7 +66,11 @@ def sweep(
     checked = {name: tuple(values) for name, values in axes.items()}
     if not checked or not all(checked.values()):
         raise InputError("A sweep needs at least one axis with values: batch=1,8 or {'batch': [1, 8]}.")
-    source = _Named(target, inputs, meta, train, device) if isinstance(target, str) else _Made(target, meta)
+    number = parse_model_dtype(dtype) if dtype else None
+    meta = meta or mesh is not None
+    check_sweep(checked, train=train, dtype=dtype, optimizer=optimizer, mesh=mesh, generate=generate, on=on)
+    how = _How(meta, train, optimizer, mesh, generate, "cpu" if on is None else "meta", timing)
+    source = _Named(target, inputs, how, device, number) if isinstance(target, str) else _Made(target)
     points: list[Point] = []
     combinations = [dict(zip(checked, values, strict=True)) for values in product(*checked.values())]
     begun = time.monotonic()
@@ -68,13 +81,13 @@ def sweep(
                 passed = time.monotonic() - begun
                 told(done, len(combinations), passed / done * (len(combinations) - done) if done else None)
             try:
-                points.append(Point(_plain(values), _measured(source(values), train=train, meta=meta, **timing)))
+                points.append(_measured(_plain(values), source(values), how))
             except (FlopsightError, TargetRaised, RuntimeError) as found:
                 problem = problem or found
                 points.append(Point(_plain(values), error=" ".join(str(found).split())))
-    if problem is not None and not any(point.profile for point in points):
+    if problem is not None and not any(point.counted for point in points):
         raise problem
-    return Sweep({name: tuple(map(_as_text, values)) for name, values in checked.items()}, tuple(points))
+    return Sweep({name: tuple(map(_as_text, values)) for name, values in checked.items()}, tuple(points), on or "")
 
 
 def _plain(values: Mapping[str, Any]) -> dict[str, AxisValue]:
@@ -86,19 +99,35 @@ def _as_text(value: Any) -> AxisValue:
     return value if isinstance(value, str | int | float | bool | None) else str(value)
 
 
-def _measured(target: Target, *, train: bool, meta: bool, **timing: Any) -> Profile:
-    model = target.model.train(train)
-    with users_code(target.text, described(target.args, target.kwargs)), torch.set_grad_enabled(train):
-        if meta:
-            return count(model, target.args, target.kwargs, train=train, on="meta")
-        return profile(model, target.args, target.kwargs, train=train, **timing)
+@dataclass(frozen=True)
+class _How:
+    """What is done at every point."""
+
+    meta: bool
+    train: bool
+    optimizer: str | None
+    mesh: Mapping[str, int] | None
+    generate: int | None
+    kernels: str
+    timing: Mapping[str, Any]
+
+
+def _measured(values: Mapping[str, AxisValue], target: Target, how: _How) -> Point:
+    timing = {} if how.meta else how.timing
+    if how.generate is not None:
+        prompt = prompt_of(target)
+        with users_code(target.text, described(target.args, target.kwargs)):
+            made = generation(target.model.eval(), prompt, how.generate, latency=not how.meta, **timing)
+        return Point(values, generation=made)
+    more: dict[str, Any] = {"optimizer": how.optimizer, "mesh": how.mesh, "kernels": how.kernels}
+    return Point(values, profile_target(target, train=how.train, meta=how.meta, **more, **timing))
 
 
 class _Made:
     """A function of the user's that makes a model for each point."""
 
-    def __init__(self, make: Callable[..., Any], meta: bool) -> None:
-        self._make, self._meta = make, meta
+    def __init__(self, make: Callable[..., Any]) -> None:
+        self._make = make
 
     def __call__(self, values: Mapping[str, Any]) -> Target:
         name = getattr(self._make, "__name__", "the function")
@@ -120,27 +149,31 @@ class _Made:
 class _Named:
     """A target by name; a model is built once for all points that differ only in their inputs."""
 
-    def __init__(self, text: str, inputs: str | Sequence[str], meta: bool, train: bool, device: str | None) -> None:
+    def __init__(
+        self, text: str, inputs: str | Sequence[str], how: _How, device: str | None, dtype: str | None
+    ) -> None:
         self._address = parse_address(text)
         self._inputs = [inputs] if isinstance(inputs, str) else list(inputs)
-        self._meta, self._train, self._device = meta, train, device
+        self._how, self._device, self._dtype = how, device, dtype
         self._built: tuple[Any, Target, Call, Any] | None = None
 
     def __call__(self, values: Mapping[str, Any]) -> Target:
         address = changed_address(self._address, values)
-        dtype = parse_model_dtype(str(values[DTYPE])) if DTYPE in values else None
+        dtype = parse_model_dtype(str(values[DTYPE])) if DTYPE in values else self._dtype
+        how = self._how
         key = (tuple(sorted(address.changes.items())), dtype)
         if self._built is None or self._built[0] != key:
             self._built = None  # one large model at a time
             check_target(address)
-            blueprint = make_blueprint(address)
+            blueprint = make_blueprint(address, generates=how.generate is not None)
+            kept = how.optimizer is not None
             target, brought = build_target(
-                address, blueprint, device=self._device, dtype=dtype, meta=self._meta, train=self._train
+                address, blueprint, device=self._device, dtype=dtype, meta=how.meta, train=how.train, optimizer=kept
             )
             self._built = (key, target, brought, blueprint)
         _, target, brought, blueprint = self._built
         sizes = Sizes(values.get(BATCH), values.get(SEQ))
-        called = call_with(target, brought, blueprint, sized_inputs(self._inputs, values), sizes, train=self._train)
+        called = call_with(target, brought, blueprint, sized_inputs(self._inputs, values), sizes, train=how.train)
         if sizes.seq is not None and not self._inputs and not _has_size(called, sizes.seq):
             raise InputError(
                 f"seq sizes no input of {self._address.shown}: they are {described(called.args, called.kwargs)}. "

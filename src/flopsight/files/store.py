@@ -299,7 +299,7 @@ CODEC = Codec(
         (Stat, "samples"): partial(listed, number, least=1),
         (World, "size"): _number_of_ranks,
     },
-    names={"Caveat": Caveat},
+    names={"Caveat": Caveat, "Generation": Generation},
 )
 _TREE = TreeCodec(CODEC)
 CODEC.add(Node, _TREE.encode, _TREE.decode)
@@ -312,6 +312,6 @@ _CODINGS: Mapping[type, tuple[str, Convert, Convert]] = {
     Job: ("job", _encode_job, _decode_job),
     Generation: ("generation", CODEC.encode, _decode_generation),
     Plan: ("plan", CODEC.encode, _decode_plan),
-    Sweep: ("sweep", *sweep_codec(CODEC.encode, _decode_profile)),
+    Sweep: ("sweep", *sweep_codec(CODEC.encode, _decode_profile, _decode_generation)),
 }
 """Every value that has a file: what the file calls it, how it is written and how it is read."""

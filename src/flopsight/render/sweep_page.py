@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
-from html import escape
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from .. import units
-from ..analysis.figures import BOOK, shown
+from ..analysis.figures import BOOK
+from ..analysis.serving_facts import labels
 from ..errors import InputError, did_you_mean
 from ..files.store import dumps
 from ..files.whole_files import as_bytes
+from ..hardware.named import named_device
 from ..results.sweep import Sweep
 from . import latex, markdown
 from .csv import csv_text
@@ -20,8 +20,8 @@ from .html.static import standalone
 from .notebook import draw
 from .page import Column, Grid, Heading, Lines, Page
 from .plain import plain
+from .sweep_plot import axis_text, is_number, panels, present, svg_plots
 
-Row = Mapping[str, Any]
 FORMATS = ("tree", "markdown", "latex", "csv", "json")
 SUFFIXES = {
     ".json": "json",
@@ -36,14 +36,14 @@ SUFFIXES = {
 }
 """What files of a sweep are called, and what they hold."""
 MOST_MODULES = 12
+MOST_NOTES = 6
+LOOK = ".plots { display: grid; grid-template-columns: repeat(auto-fit, minmax(34rem, 1fr)); gap: 1rem; margin: 1rem 0; } .plots svg { width: 100%; height: auto; }"
 WIDE = 10**6
 """Text that no terminal limits."""
-COLOURS = ("#1f6feb", "#d29922", "#2da44e", "#cf222e", "#8250df", "#0598bc", "#bf3989", "#57606a")
-WIDTH, HEIGHT, LEFT, TOP, BOTTOM, RIGHT = 760, 420, 70, 40, 50, 190
 
 
 def page(sweep: Sweep) -> Page:
-    """A line a point, why points failed, and for every axis of numbers how the modules grow."""
+    """A line a point, why points failed, for every axis of numbers how the modules grow, and what is assumed."""
     failed = [
         f"{', '.join(f'{axis}={axis_text(point.values[axis])}' for axis in sweep.axes)}: {point.error}"
         for point in sweep.points
@@ -53,7 +53,22 @@ def page(sweep: Sweep) -> Page:
         _points(sweep),
         Lines(tuple(failed), "yellow"),
         *(part for axis in sweep.axes for part in _growth(sweep, axis)),
+        Lines(tuple(_notes(sweep)), "dim"),
     ]
+
+
+def _notes(sweep: Sweep) -> list[str]:
+    """What the labels of times mean, and what the profiles of the points doubt."""
+    made = [point.generation for point in sweep.points if point.generation is not None]
+    found = labels(made[-1].serving(sweep.device or None)) if made else []
+    if sweep.device and not made:
+        found.append(
+            f"least: the limit on {named_device(sweep.device).name}, unfused; fits: the peak against its memory."
+        )
+    doubts = dict.fromkeys(str(caveat) for point in sweep.points if point.counted for caveat in point.counted.caveats)
+    more = len(doubts) - MOST_NOTES
+    found += list(doubts)[:MOST_NOTES]
+    return [*found, f"{more} more notes are in the profiles of the points."] if more > 0 else found
 
 
 def text(sweep: Sweep, format: str = "tree", width: int | None = None) -> str:
@@ -65,7 +80,7 @@ def text(sweep: Sweep, format: str = "tree", width: int | None = None) -> str:
     if format == "json":
         return dumps(sweep)
     if format == "csv":
-        names = [*sweep.axes, *_present(sweep.rows), *(["error"] if any(point.error for point in sweep.points) else [])]
+        names = [*sweep.axes, *present(sweep.rows), *(["error"] if any(point.error for point in sweep.points) else [])]
         return csv_text(sweep.rows, names)
     if format == "latex":
         return latex.grid(_points(sweep))
@@ -73,25 +88,49 @@ def text(sweep: Sweep, format: str = "tree", width: int | None = None) -> str:
 
 
 def contents(sweep: Sweep, path: Path) -> bytes:
-    """What a file of that name holds; without matplotlib an SVG is the plain plot of the page."""
+    """What a file of that name holds; without matplotlib an SVG is the plain plots of the page."""
     check_file(path, sweep.axes)
     kind = SUFFIXES[path.suffix]
     if kind != "picture":
         return as_bytes(html(sweep) if kind == "html" else text(sweep, kind))
+    if path.suffix == ".svg" and (sweep.device or any(point.generation for point in sweep.points)):
+        return as_bytes(svg_plots(sweep))  # several figures, and what does not fit
     try:
         from .pictures.sweep_lines import SweepPictures
     except InputError:
         if path.suffix == ".svg":
-            return as_bytes(svg_plot(sweep.rows, list(sweep.axes)))
+            return as_bytes(svg_plots(sweep))
         raise
     return SweepPictures(sweep).lines().encoded(path.suffix.removeprefix("."))
 
 
 def html(sweep: Sweep) -> str:
     """The tables and the plot as one HTML file."""
-    name = f"Sweep of {sweep.one_line}"
-    picture = svg_plot(sweep.rows, list(sweep.axes)) if _has_numbers(sweep.axes) else ""
-    return standalone(name, draw([Heading(name), *page(sweep)]) + picture)
+    name = _title(sweep)
+    pictures = "".join(panels(sweep)) if _has_numbers(sweep.axes) else ""
+    plots = f'<div class="plots">{pictures}</div>' if pictures else ""
+    return standalone(name, draw([Heading(name)]) + plots + draw(page(sweep)), LOOK)
+
+
+def _title(sweep: Sweep) -> str:
+    """The model, what varies, and the device."""
+    counted = next((point.counted for point in sweep.points if point.counted is not None), None)
+    made = next((point.generation for point in sweep.points if point.generation is not None), None)
+    varied = ", ".join(f"{axis} {_span(values)}" for axis, values in sweep.axes.items())
+    new = f", {made.new_tokens:,} new tokens" if made is not None else ""
+    device = f" on {named_device(sweep.device).name}" if sweep.device else ""
+    return f"{counted.root.kind if counted is not None else 'Sweep'}: {varied}{new}{device}"
+
+
+def _span(values: Sequence[Any]) -> str:
+    first, last = axis_text(values[0]), axis_text(values[-1])
+    return (
+        first
+        if len(values) == 1
+        else f"{first} to {last}"
+        if is_number(values[0])
+        else ", ".join(map(axis_text, values))
+    )
 
 
 def check_file(path: Path, axes: Mapping[str, Sequence[Any]]) -> None:
@@ -105,27 +144,23 @@ def check_file(path: Path, axes: Mapping[str, Sequence[Any]]) -> None:
 def _points(sweep: Sweep) -> Grid:
     """One line a point; a figure that no point has is left out."""
     columns = [Column(axis, tuple(axis_text(row[axis]) for row in sweep.rows), keep=100) for axis in sweep.axes]
-    for key in _present(sweep.rows):
+    for key in present(sweep.rows):
         values = [row.get(key) for row in sweep.rows]
         cells = tuple("-" if value is None else BOOK[key].text(value) for value in values)
         columns.append(Column(BOOK[key].short, cells, keep=90 - len(columns)))
     return Grid(tuple(columns))
 
 
-def _present(rows: Sequence[Row]) -> list[str]:
-    return [figure.key for figure in shown("sweep") if any(row.get(figure.key) is not None for row in rows)]
-
-
 def _growth(sweep: Sweep, axis: str) -> Page:
     """Which share of each module's FLOPs is constant, linear and quadratic along an axis, the largest modules first."""
     growths, values = sweep.growth(axis), [value for value, _ in sweep.along(axis)]
-    if not growths:
-        return []
+    if not growths or all(one.exact and one.linear == one.total for one in growths.values()):
+        return []  # twice the size is twice the work, everywhere
     most = list(growths.items())[:MOST_MODULES]
     doubts = tuple("" if one.exact else "not confirmed" if one.on_curve else "not a polynomial" for _, one in most)
     grid = Grid((
         Column("module", tuple(name or "the root" for name, _ in most), right=False),
-        Column(f"FLOPs at {axis}={axis_text(max(values))}", tuple(units.si(one.total) for _, one in most), keep=9),
+        Column(f"{'prefill ' if any(point.generation for point in sweep.points) else ''}FLOPs at {axis}={axis_text(max(values))}", tuple(units.si(one.total) for _, one in most), keep=9),
         *(Column(part, tuple(_share(getattr(one, part), one.total) for _, one in most), keep=8) for part in ("constant", "linear", "quadratic")),
         *((Column("", doubts, keep=7, right=False),) if any(doubts) else ()),
     ))  # fmt: skip
@@ -140,84 +175,9 @@ def _growth(sweep: Sweep, axis: str) -> Page:
     return [grid, Lines(tuple(below), "dim")]
 
 
-def lines_of(rows: Sequence[Row], axes: Sequence[str], figure: str) -> tuple[str, dict[str, list[tuple[float, float]]]]:
-    """The axis with most values, and a figure along it for each combination of the others."""
-    axis = max(axes, key=lambda name: len({row[name] for row in rows if _is_number(row[name])}))
-    lines: dict[str, list[tuple[float, float]]] = {}
-    for row in rows:
-        if _is_number(row[axis]) and row[axis] > 0 and row.get(figure):
-            rest = ", ".join(f"{name}={axis_text(row[name])}" for name in axes if name != axis)
-            lines.setdefault(rest, []).append((float(row[axis]), float(row[figure])))
-    if not lines:
-        raise InputError(f"No point of this sweep has {BOOK[figure].short} to plot. Write .csv, .md or .txt.")
-    return axis, lines
-
-
-def svg_plot(rows: Sequence[Row], axes: Sequence[str], figure: str = "flops") -> str:
-    """FLOPs along the axis with most values, a line for each combination of the others; both scales logarithmic."""
-    axis, lines = lines_of(rows, axes, figure)
-    points = [point for line in lines.values() for point in line]
-    across, up = (_scale([point[side] for point in points]) for side in (0, 1))
-
-    def place(point: tuple[float, float]) -> tuple[float, float]:
-        inner_width, inner_height = WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM
-        return LEFT + across(point[0]) * inner_width, HEIGHT - BOTTOM - up(point[1]) * inner_height
-
-    drawn = [_text(LEFT, TOP - 16, f"{BOOK[figure].short} by {axis}", size=15)]
-    for value in sorted({point[0] for point in points}):
-        x, _ = place((value, points[0][1]))
-        drawn += [
-            _line(x, TOP, x, HEIGHT - BOTTOM),
-            _text(x, HEIGHT - BOTTOM + 18, axis_text(value), anchor="middle"),
-        ]
-    for value in _decades([point[1] for point in points]):
-        _, y = place((points[0][0], value))
-        drawn += [_line(LEFT, y, WIDTH - RIGHT, y), _text(LEFT - 6, y + 4, units.si(value), anchor="end")]
-    for place_in_order, (name, line) in enumerate(lines.items()):
-        colour = COLOURS[place_in_order % len(COLOURS)]
-        path = " ".join(f"{x:.1f},{y:.1f}" for x, y in map(place, sorted(line)))
-        drawn.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>')
-        drawn += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{colour}"/>' for x, y in map(place, line)]
-        drawn.append(_text(WIDTH - RIGHT + 14, TOP + 16 + 18 * place_in_order, name or axis, colour=colour))
-    size = f'width="{WIDTH}" height="{HEIGHT}" viewBox="0 0 {WIDTH} {HEIGHT}"'
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif" font-size="12">'
-    return "\n".join([head, '<rect width="100%" height="100%" fill="white"/>', *drawn, "</svg>"]) + "\n"
-
-
-def axis_text(value: Any) -> str:
-    """A value of an axis as it is shown."""
-    if _is_number(value) and value == int(value):
-        return f"{int(value):,}"
-    return str(value)
-
-
 def _has_numbers(axes: Mapping[str, Sequence[Any]]) -> bool:
-    return any(_is_number(value) for values in axes.values() for value in values)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    return any(is_number(value) for values in axes.values() for value in values)
 
 
 def _share(part: float, whole: float) -> str:
     return units.percent(part / whole) if part > 0 else "0" if not part else f"-{units.percent(-part / whole)}"
-
-
-def _scale(values: Sequence[float]) -> Callable[[float], float]:
-    low, high = math.log(min(values)), math.log(max(values))
-    return lambda value: 0.5 if high == low else (math.log(value) - low) / (high - low)
-
-
-def _decades(values: Sequence[float]) -> list[float]:
-    low, high = math.floor(math.log10(min(values))), math.ceil(math.log10(max(values)))
-    marks = [10.0**power for power in range(low, high + 1) if min(values) <= 10.0**power <= max(values)]
-    return marks or [min(values), max(values)]
-
-
-def _line(x1: float, y1: float, x2: float, y2: float) -> str:
-    return f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" stroke="#e0e0e0"/>'
-
-
-def _text(x: float, y: float, words: str, *, anchor: str = "start", size: int = 12, colour: str = "#333") -> str:
-    style = f'text-anchor="{anchor}" font-size="{size}" fill="{colour}"'
-    return f'<text x="{x:.1f}" y="{y:.1f}" {style}>{escape(words)}</text>'

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .. import units
+from .draft import Draft
 from .in_notebooks import InNotebooks
 from .kv_cache import NO_CACHE, KVCache
 from .profile import Profile
@@ -15,6 +16,7 @@ from .timings import Stat
 
 if TYPE_CHECKING:
     from ..analysis.serving import Serving
+    from ..analysis.speculation import Speculation
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,10 @@ class Generation(InNotebooks):
     """Seconds of the prefill, if the model was timed."""
     decode_time: Stat | None = None
     """Seconds of all new tokens together."""
+    weights: str = ""
+    """How weights are packed, `int8`, `int4` or `fp8`; empty if they are as the model has them."""
+    draft: Draft | None = None
+    """The draft of speculative decoding."""
 
     @cached_property
     def decode(self) -> Profile:
@@ -162,6 +168,12 @@ class Generation(InNotebooks):
     def crossover_batch(self, device: str | None = None) -> int | None:
         """The batch from which on compute binds a step of the decoding; None if none does."""
         return self.serving(device).crossover_batch
+
+    def speculative(self, device: str | None = None, length: int | None = None) -> Speculation | None:
+        """A round of speculative decoding with the draft, at its length or another; None without a draft or a peak."""
+        from ..analysis.speculation import speculate
+
+        return speculate(self.serving(device), length)
 
     def render(self, format: str = "tree", **options: Any) -> str:
         """The page of a generation ("tree"), or the module rows of prefill and decode in another format of `flopsight show`."""

@@ -62,6 +62,8 @@ class Node(InNotebooks):
     """Growth of allocated memory during the module's forward, the older profilers' AProfiler figure."""
     own_peak_bytes: int = 0
     """Bytes alive at the peak of the step that ops of this module itself had made."""
+    packed_bytes: int = 0
+    """Bytes of weights that the module itself holds in buffers: codes, scales and zeros of a quantised layer."""
     ops: tuple[OpRow, ...] = ()
     """What ran in it and in none of its submodules, by op and phase."""
     comm: tuple[CommRow, ...] = ()

@@ -242,3 +242,5 @@ class ModuleRow:
     parameters: tuple[Parameter, ...] = ()
     shapes: tuple[Shape, ...] = ()
     """Of each of `parameters`, as this process holds it."""
+    packed_bytes: int = 0
+    """Bytes of its buffers, if they hold packed weights."""

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError
+from .generation import Generation
 from .in_notebooks import InNotebooks
 from .profile import Profile
 from .read_only import fix_tables
@@ -22,23 +23,27 @@ AxisValue = str | int | float | bool | None
 
 @dataclass(frozen=True)
 class Point:
-    """One combination of values; if it could not be run, `error` says why and there is no profile."""
+    """One combination of values with its profile, or its generation; if it could not be run, `error` says why."""
 
     values: Mapping[str, AxisValue]
     profile: Profile | None = None
     error: str = ""
+    generation: Generation | None = None
 
     def __post_init__(self) -> None:
         fix_tables(self, "values")
 
     @property
+    def counted(self) -> Profile | None:
+        """The profile; of a generation, that of its prompt."""
+        return self.generation.prefill if self.generation is not None else self.profile
+
+    @property
     def row(self) -> dict[str, Any]:
         """The values and the figures of this point, as plain numbers."""
-        from ..analysis.figures import shown
+        from ..analysis.sweep_figures import row_of
 
-        if self.profile is None:
-            return {**self.values, "error": self.error}
-        return {**self.values, **{figure.key: figure.telling(self.profile) for figure in shown("sweep")}}
+        return row_of(self)
 
 
 @dataclass(frozen=True, repr=False)
@@ -49,6 +54,8 @@ class Sweep(InNotebooks):
     """The sizes that were asked for, by axis."""
     points: tuple[Point, ...]
     """One profile for each combination, or why there is none."""
+    device: str = ""
+    """The device that limits and what fits are taken against; empty if none was named."""
 
     def __post_init__(self) -> None:
         fix_tables(self, "axes")
@@ -56,7 +63,9 @@ class Sweep(InNotebooks):
     @cached_property
     def rows(self) -> list[dict[str, Any]]:
         """One dictionary a point: its values, then its figures."""
-        return [point.row for point in self.points]
+        from ..analysis.sweep_figures import row_of
+
+        return [row_of(point, self.device) for point in self.points]
 
     def growth(self, axis: str) -> dict[str, Growth]:
         """How the FLOPs of each kind of module grow along an axis, the other axes at their last values."""
@@ -72,9 +81,9 @@ class Sweep(InNotebooks):
             raise InputError(f"This sweep has no axis {axis!r}; it has {', '.join(self.axes)}.")
         rest = {name: values[-1] for name, values in self.axes.items() if name != axis}
         return [
-            (float(value), point.profile)
+            (float(value), point.counted)
             for point in self.points
-            if point.profile is not None and all(point.values[name] == last for name, last in rest.items())
+            if point.counted is not None and all(point.values[name] == last for name, last in rest.items())
             if isinstance(value := point.values[axis], int | float) and not isinstance(value, bool)
         ]
 

@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ..errors import InputError
+from ..distributed.mesh_axes import check_dry
+from ..errors import InputError, whole_number
+from ..hardware.named import named_device
 from ..units import parse_count
 from .address import Address
 from .changes import literal, split_outside_brackets
@@ -68,6 +70,31 @@ def _axis_value(name: str, text: str) -> Any:
     if name in (BATCH, SEQ) and number < 1:
         raise InputError(f"{name} must be 1 or more, not {text}.")
     return number
+
+
+def check_sweep(
+    axes: Mapping[str, Sequence[Any]],
+    *,
+    train: bool,
+    dtype: str | None,
+    optimizer: str | None,
+    mesh: Mapping[str, int] | None,
+    generate: int | None,
+    on: str | None,
+) -> None:
+    """Refuse options that do not go together, before anything is built."""
+    if dtype and DTYPE in axes:
+        raise InputError("The dtype is an axis of this sweep and an option too; leave one of them out.")
+    if optimizer and not train:
+        raise InputError("An optimizer steps after a backward: train too (train=True, --train).")
+    if generate is not None:
+        whole_number("generate", generate, 1)
+        if train or mesh:
+            raise InputError("A generation decodes tokens; leave out the training and the mesh, or generate.")
+    if mesh is not None:
+        check_dry(mesh, 0)
+    if on is not None:
+        named_device(on)
 
 
 def changed_address(address: Address, values: Mapping[str, Any]) -> Address:

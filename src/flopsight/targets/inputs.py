@@ -166,13 +166,16 @@ def _takes_ids(name: str) -> bool:
 
 
 def _safe_below(name: str, model: nn.Module) -> int:
-    """A bound that keeps ids inside the model's tables: the largest table for token ids, else the smallest."""
+    """A bound that keeps ids inside the model's tables: the largest but that of positions for token ids, else the smallest."""
     from torch import nn
 
-    tables = [module.num_embeddings for module in model.modules() if isinstance(module, nn.Embedding)]
+    from ..capture.model.positions import is_of_positions
+
+    tables = {path: one.num_embeddings for path, one in model.named_modules() if isinstance(one, nn.Embedding)}
     if not tables:
         return 2
-    return max(tables) if name in TOKEN_NAMES else min(tables)
+    words = [size for path, size in tables.items() if not is_of_positions(path)]
+    return max(words or tables.values()) if name in TOKEN_NAMES else min(tables.values())
 
 
 def described(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:

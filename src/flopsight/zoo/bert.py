@@ -39,7 +39,10 @@ class BertEmbeddings(nn.Module):
         """One vector a token; without types every token is of the first."""
         if token_type_ids is None:
             token_type_ids = torch.zeros_like(input_ids)
-        places = torch.arange(input_ids.shape[1], device=input_ids.device)
+        tokens, most = input_ids.shape[1], self.position_embeddings.num_embeddings
+        if tokens > most:  # on meta a lookup past the table says nothing
+            raise ValueError(f"{tokens} tokens are more than the {most} positions that this model has")
+        places = torch.arange(tokens, device=input_ids.device)
         words = self.word_embeddings(input_ids) + self.token_type_embeddings(token_type_ids)
         embedded: Tensor = self.dropout(self.LayerNorm(words + self.position_embeddings(places)))
         return embedded

@@ -2,7 +2,7 @@
 
 import pytest
 
-from flopsight.cli.profile import profile_target
+from flopsight.engine.target_profile import profile_target
 from flopsight.targets.inputs import parse_inputs
 from flopsight.targets.loading import load_target
 

@@ -264,6 +264,90 @@ def test_a_real_model_has_the_rows_of_its_twin(name, cache):
     assert torch.is_grad_enabled()
 
 
+@pytest.mark.parametrize(("name", "bits", "work"), [("int8", 8, 1), ("int4", 4, 2), ("fp8", 8, 0)])
+def test_packed_weights_are_read_as_packed(name, bits, work):
+    """Every matrix of a layer; the head and the norms stay. A row has a scale, with int4 its one group of 128 a zero too."""
+    plain, made = served(LLAMA), served(LLAMA, weights=name)
+
+    shared = {"int8": 16, "int4": 20, "fp8": 32}[name]
+    rows = LAYERS * (2 * HIDDEN + 2 * KEYS + 2 * INNER + HIDDEN)  # q, o; k, v; gate, up; down
+    weights = LAYERS * (ATTENTION + MLP)
+    assert plain.weight_bytes - made.weight_bytes == FLOAT * weights - (weights * bits + rows * shared) / 8
+    assert made.first.flops - plain.first.flops == work * weights
+    assert made.cache_bytes == plain.cache_bytes
+    assert f"packed as {name}" in str(made)
+
+
+def test_packed_experts_are_read_as_they_are_expected_to_be_chosen():
+    made = served(MIXTRAL, weights="int8")
+
+    router, chosen, norms = HIDDEN * 8, 8 * (1 - (1 - 2 / 8) ** BATCH), (2 * LAYERS + 1) * HIDDEN
+    expert = MLP + 2 * (2 * INNER + HIDDEN)  # bytes: codes, and a scale of 16 bits a row
+    attention = ATTENTION + 2 * (2 * HIDDEN + 2 * KEYS)
+    packed = LAYERS * (attention + router + 2 * 8 + chosen * expert)
+    assert made.weight_bytes == pytest.approx(packed + FLOAT * (norms + HEAD + BATCH * HIDDEN), rel=1e-3)
+
+
+def test_a_draft_brings_what_its_acceptance_allows(tmp_path):
+    target = "hf:llama-3.1-8b:num_hidden_layers=8"
+    made = flopsight.generation(
+        target,
+        input_shape=(1, 64),
+        new_tokens=3,
+        draft="hf:llama-3.1-8b:num_hidden_layers=1",
+        acceptance=0.8,
+        draft_length=4,
+    )
+    alone = flopsight.generation("hf:llama-3.1-8b:num_hidden_layers=1", input_shape=(1, 64), new_tokens=3)
+
+    found = made.speculative("h100-sxm")
+    assert found.tokens == pytest.approx(1 + 0.8 + 0.64 + 0.512 + 0.4096)
+    assert found.draft == pytest.approx(4 * alone.per_output_token("h100-sxm"))
+    token = 2 * 8 * 2 * 1024
+    more = 4 * (token + 2 * 4096)  # keys and values, and rows of the table, of four more tokens
+    assert found.check == pytest.approx(made.per_output_token("h100-sxm") + more / 3.35e12)
+    assert "3.36 tokens in" in made.render(on="h100-sxm", width=500)
+    again = flopsight.load(made.save(tmp_path / "g.json"))
+    assert again.speculative("h100-sxm") == found
+    with pytest.raises(InputError, match="needs the same vocabulary"):
+        served(LLAMA, draft="hf:gpt2", acceptance=0.5)
+
+
+def test_a_sweep_of_generations_says_what_each_generation_says(tmp_path, capsys):
+    path = tmp_path / "s.json"
+    words = f"sweep hf:{LLAMA} batch=1,64 seq=16,32 --meta --generate {NEW} --on h100-sxm -o {path} -o {tmp_path / 's.html'}"
+
+    assert cli.main(words.split()) == 0
+    out = capsys.readouterr().out
+
+    swept = flopsight.load(path)
+    alone = served(LLAMA, batch=64, prompt=32)
+    row = swept.rows[-1]
+    assert row["cache_bytes"] == 64 * (32 + NEW) * LAYERS * 2 * KEYS * FLOAT
+    assert row["first_token"] == pytest.approx(alone.first_token("h100-sxm"))
+    assert row["per_output_token"] == pytest.approx(alone.per_output_token("h100-sxm"))
+    assert row["most_tokens_per_second"] == pytest.approx(alone.tokens_per_second("h100-sxm"))
+    assert row["fits"] is True
+    assert "step, least" in out
+    assert (tmp_path / "s.html").read_text().count("<svg") == 4
+    assert cli.main(["show", str(path)]) == 0
+    assert capsys.readouterr().out == out
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (["--weights", "fp8", "--on", "a100-sxm4-80"], "A100 SXM4 80GB has no fp8 products, only"),
+        (["--weights", "int3"], "Weights cannot be packed as 'int3'."),
+        (["--draft", "hf:gpt2"], "--draft needs the chance"),
+        (["--accept", "0.5"], "name the draft"),
+    ],
+)
+def test_what_a_device_lacks_and_what_a_draft_needs_are_one_sentence(capsys, more, said):
+    assert cli.main(["profile", f"hf:{LLAMA}", "--meta", "-i", "1x8", "--generate", "2", *more]) == 2
+    assert said in capsys.readouterr().err
+
+
 def test_the_page_about_serving_runs_and_prints_what_it_says(capsys):
     held = pages.run("docs/serving.md")
     blocks = re.findall(r"```console\n\$ flopsight (.*?)\n(.*?)```", pages.text("docs/serving.md"), re.DOTALL)

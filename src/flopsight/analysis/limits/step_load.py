@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 
 from ...results.ceilings import Ceilings
@@ -99,10 +99,12 @@ def load_of(profile: Profile, batch: int, *, tokens: float = 1.0, cache_bytes: f
         macs = _macs(node, profile.environment.dtype, batch)
         repeats = rows_in(node) / (batch * tokens)
         held = [parameter for parameter in owners.get(node.path, ()) if parameter.read_bytes != 0]
-        if held:
+        packed = node.packed_bytes if node.calls else 0
+        if held or packed:
             if tokens == 1 and repeats > 1:
                 macs = {(dtype, op): work if "conv" in op else work / repeats for (dtype, op), work in macs.items()}
-            pieces[node.path] = _piece(macs, held, [shares.get(p.key) for p in held], batch)
+            piece = _piece(macs, held, [shares.get(p.key) for p in held], batch)
+            pieces[node.path] = replace(piece, weights=piece.weights + packed)
         else:
             for key, work in macs.items():
                 free[key] += work

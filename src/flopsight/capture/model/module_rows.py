@@ -14,6 +14,10 @@ from . import deepspeed_zero
 from .sites import Sites, paths
 from .tensors import held_bytes
 
+CODES = (torch.int8, torch.uint8, torch.int16, torch.int32)
+"""What packed weights are kept in."""
+MATRIX = 2
+
 
 def module_rows(
     sites: Sites,
@@ -40,6 +44,7 @@ def module_rows(
                         _parameters(module, shards, keys, state_bytes or {}, unread, _is_below(path, experts))
                     ),
                     shapes=tuple(_shape(tensor) for _, tensor in _held(module)),
+                    packed_bytes=_packed_bytes(module),
                 )
             )
     return tuple(rows)
@@ -80,6 +85,7 @@ def _parameters(
         tensor = shards.get(id(registered), registered)
         here, whole = _elements(tensor)
         held = held_bytes(tensor) if internals.is_wrapper_subclass(tensor) else here * tensor.element_size()
+        held += _beside(tensor)
         yield Parameter(
             key=keys.setdefault(id(tensor), len(keys)),
             name=name,
@@ -92,6 +98,23 @@ def _parameters(
             expert=expert,
             unread=id(registered) in unread,
         )
+
+
+def _packed_bytes(module: nn.Module) -> int:
+    """Bytes of a module's buffers if one of them is a matrix of codes, as GPTQ and AWQ keep their weights."""
+    found = [one for one in module._buffers.values() if one is not None]
+    codes = any(
+        one.dim() >= MATRIX and (one.dtype in CODES or (one.element_size() == 1 and one.is_floating_point()))
+        for one in found
+    )
+    return sum(held_bytes(one) for one in found) if codes else 0
+
+
+def _beside(tensor: Any) -> int:
+    """Bytes of scales that a quantised parameter holds beside its codes, as those of bitsandbytes do."""
+    state = getattr(tensor, "quant_state", None)
+    scales = [*(vars(state).values() if hasattr(state, "__dict__") else ()), getattr(tensor, "SCB", None)]
+    return sum(held_bytes(one) for one in scales if isinstance(one, torch.Tensor))
 
 
 def _held(module: nn.Module) -> list[tuple[str, Any]]:

@@ -51,7 +51,7 @@ def positions_of(model: nn.Module) -> int | None:
 def learned_positions(model: nn.Module, config: Any) -> tuple[str, int] | None:
     """The key of a configuration that says how many positions there are, and their number; None without such a table."""
     tables = [
-        module for name, module in model.named_modules() if _is_of_positions(name) and isinstance(module, nn.Embedding)
+        module for name, module in model.named_modules() if is_of_positions(name) and isinstance(module, nn.Embedding)
     ]
     for key in LENGTHS:
         length = getattr(config, key, None)
@@ -65,6 +65,7 @@ def learned_positions(model: nn.Module, config: Any) -> tuple[str, int] | None:
     return None
 
 
-def _is_of_positions(name: str) -> bool:
+def is_of_positions(name: str) -> bool:
+    """Whether a table holds positions, by the path of its module."""
     last = name.rpartition(".")[2]
     return "position" in last or last == "wpe"

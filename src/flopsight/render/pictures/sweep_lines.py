@@ -6,7 +6,7 @@ from ...analysis.figures import BOOK
 from ...errors import InputError, did_you_mean
 from ...results.sweep import Sweep
 from ..palette import HUES
-from ..sweep_page import axis_text, lines_of
+from ..sweep_plot import axis_text, lines_of
 from .canvas import COLUMN, SMALL, USUAL, NullFormatter, NullLocator, Picture, canvas, plain, tick
 
 MARKERS, DASHES = "osD^vPX", ("-", "--", "-.", ":")

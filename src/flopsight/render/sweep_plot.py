@@ -1,0 +1,175 @@
+"""Plots of a sweep: a figure along the axis with most values, a line for each combination of the others, as SVG."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+from ..analysis.figures import BOOK, shown
+from ..analysis.sweep_figures import memory_of
+from ..errors import InputError
+from ..results.sweep import Sweep
+
+Row = Mapping[str, Any]
+COLOURS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#8250df", "#57606a")
+"""Colours that the colour-blind tell apart, on white and on black."""
+WIDTH, HEIGHT, LEFT, TOP, BOTTOM, RIGHT = 760, 420, 80, 40, 50, 170
+SERVED = ("most_tokens_per_second", "per_output_token", "first_token", "peak_bytes")
+LIMITED = ("least_time", "peak_bytes", "flops")
+"""Figures that are plotted of a generation, and of profiles on a named device."""
+MEASURED = {
+    "most_tokens_per_second": "measured_tokens_per_second",
+    "per_output_token": "measured_per_output_token",
+    "first_token": "measured_first_token",
+}
+"""What stands for a limit if no device is known."""
+
+
+def present(rows: Sequence[Row]) -> list[str]:
+    """The figures that a point of a sweep has, in the order of the book."""
+    known = [figure.key for figure in (*shown("sweep"), *shown("served"))]
+    return [key for key in known if any(row.get(key) is not None for row in rows)]
+
+
+def panels(sweep: Sweep) -> list[str]:
+    """A plot of each figure that is worth one."""
+    rows, has = sweep.rows, present(sweep.rows)
+    made = any(point.generation is not None for point in sweep.points)
+    wanted = (
+        [key if key in has else MEASURED.get(key, key) for key in SERVED]
+        if made
+        else LIMITED
+        if sweep.device
+        else ("flops",)
+    )
+    memory = memory_of(sweep.device)
+    return [
+        svg_plot(rows, list(sweep.axes), key, memory if key == "peak_bytes" else None) for key in wanted if key in has
+    ]
+
+
+def svg_plots(sweep: Sweep) -> str:
+    """All plots below one another, as one file."""
+    drawn = panels(sweep)
+    if not drawn:
+        raise InputError("No point of this sweep has a figure to plot. Write .csv, .md or .txt.")
+    height = HEIGHT * len(drawn)
+    moved = (plot.replace("<svg", f'<svg y="{HEIGHT * place}"', 1) for place, plot in enumerate(drawn))
+    return f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" viewBox="0 0 {WIDTH} {height}">\n{"".join(moved)}</svg>\n'
+
+
+@dataclass(frozen=True)
+class _Mark:
+    """A point of a plot."""
+
+    x: float
+    y: float
+    fits: bool
+
+    def dot(self, colour: str, place: Callable[[float, float], tuple[float, float]]) -> str:
+        """Filled, or hollow if it does not fit the memory."""
+        x, y = place(self.x, self.y)
+        return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="{colour if self.fits else "white"}" stroke="{colour}" stroke-width="2"/>'
+
+
+def lines_of(rows: Sequence[Row], axes: Sequence[str], figure: str) -> tuple[str, dict[str, list[tuple[float, float]]]]:
+    """The axis with most values, and a figure along it for each combination of the others."""
+    axis, found = _marked(rows, axes, figure)
+    return axis, {name: [(mark.x, mark.y) for mark in marks] for name, marks in found.items()}
+
+
+def _marked(rows: Sequence[Row], axes: Sequence[str], figure: str) -> tuple[str, dict[str, list[_Mark]]]:
+    axis = max(axes, key=lambda name: len({row[name] for row in rows if is_number(row[name])}))
+    lines: dict[str, list[_Mark]] = {}
+    for row in rows:
+        if is_number(row[axis]) and row[axis] > 0 and row.get(figure):
+            rest = ", ".join(f"{name}={axis_text(row[name])}" for name in axes if name != axis)
+            fits = row.get("fits") is not False
+            lines.setdefault(rest, []).append(_Mark(float(row[axis]), float(row[figure]), fits))
+    if not lines:
+        raise InputError(f"No point of this sweep has {BOOK[figure].short} to plot. Write .csv, .md or .txt.")
+    return axis, lines
+
+
+def svg_plot(rows: Sequence[Row], axes: Sequence[str], figure: str = "flops", line: float | None = None) -> str:
+    """One figure, both scales logarithmic; `line` is a value that is drawn across."""
+    axis, lines = _marked(rows, axes, figure)
+    marks = [mark for line in lines.values() for mark in line]
+    heights = [mark.y for mark in marks] + ([line] if line else [])
+    across, up = _scale([mark.x for mark in marks]), _scale(heights)
+
+    def place(x: float, y: float) -> tuple[float, float]:
+        return LEFT + across(x) * (WIDTH - LEFT - RIGHT), HEIGHT - BOTTOM - up(y) * (HEIGHT - TOP - BOTTOM)
+
+    drawn = [_text(LEFT, TOP - 16, f"{BOOK[figure].label} by {axis}", size=15)]
+    drawn += _scales(sorted({mark.x for mark in marks}), heights, figure, place)
+    if line:
+        y = place(marks[0].x, line)[1]
+        drawn += [
+            _line(LEFT, y, WIDTH - RIGHT, y, "#cf222e"),
+            _text(WIDTH - RIGHT + 14, y + 4, f"memory {BOOK[figure].text(line)}", colour="#cf222e"),
+        ]
+    for number, (name, found) in enumerate(lines.items()):
+        colour, ordered = COLOURS[number % len(COLOURS)], sorted(found, key=lambda mark: mark.x)
+        path = " ".join(f"{x:.1f},{y:.1f}" for x, y in (place(mark.x, mark.y) for mark in ordered))
+        drawn.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>')
+        drawn += [mark.dot(colour, place) for mark in ordered]
+        drawn.append(_text(WIDTH - RIGHT + 14, TOP + 16 + 18 * number, name or axis, colour=colour))
+    if not all(mark.fits for mark in marks):
+        drawn.append(_text(LEFT, HEIGHT - 8, "hollow: does not fit the memory", colour="#66707f"))
+    size = f'width="{WIDTH}" height="{HEIGHT}" viewBox="0 0 {WIDTH} {HEIGHT}"'
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif" font-size="12">'
+    return "\n".join([head, '<rect width="100%" height="100%" fill="white"/>', *drawn, "</svg>"]) + "\n"
+
+
+def _scales(
+    values: Sequence[float], heights: Sequence[float], figure: str, place: Callable[[float, float], tuple[float, float]]
+) -> list[str]:
+    drawn = []
+    for value in values:
+        x, _ = place(value, heights[0])
+        drawn += [_line(x, TOP, x, HEIGHT - BOTTOM), _text(x, HEIGHT - BOTTOM + 18, axis_text(value), anchor="middle")]
+    for value in _marks(heights):
+        _, y = place(values[0], value)
+        drawn += [_line(LEFT, y, WIDTH - RIGHT, y), _text(LEFT - 6, y + 4, BOOK[figure].text(value), anchor="end")]
+    return drawn
+
+
+def axis_text(value: Any) -> str:
+    """A value of an axis as it is written."""
+    if is_number(value) and value == int(value):
+        return f"{int(value):,}"
+    return str(value)
+
+
+def is_number(value: Any) -> bool:
+    """Whether it is a number that can be plotted."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _scale(values: Sequence[float]) -> Callable[[float], float]:
+    low, high = math.log(min(values)), math.log(max(values))
+    return lambda value: 0.5 if high == low else (math.log(value) - low) / (high - low)
+
+
+def _marks(values: Sequence[float]) -> list[float]:
+    """Round values of a logarithmic scale: powers of ten, also 2 and 5 times them if there would be too few."""
+    least, most = min(values), max(values)
+    powers = range(math.floor(math.log10(least)), math.ceil(math.log10(most)) + 1)
+    for steps in ((1,), (1, 2, 5), (1, 1.5, 2, 3, 4, 5, 6, 8)):
+        found = [step * 10.0**power for power in powers for step in steps if least <= step * 10.0**power <= most]
+        if len(found) > 2:
+            return found
+    return [least, most] if most > least else [least]
+
+
+def _line(x1: float, y1: float, x2: float, y2: float, colour: str = "#e0e0e0") -> str:
+    return f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" stroke="{colour}"/>'
+
+
+def _text(x: float, y: float, words: str, *, anchor: str = "start", size: int = 12, colour: str = "#333") -> str:
+    style = f'text-anchor="{anchor}" font-size="{size}" fill="{colour}"'
+    return f'<text x="{x:.1f}" y="{y:.1f}" {style}>{escape(words)}</text>'
