@@ -8,6 +8,7 @@ from typing import Any
 
 from .. import units
 from ..analysis.figures import BOOK
+from ..analysis.growth import Growth
 from ..analysis.serving_facts import labels
 from ..errors import InputError, did_you_mean
 from ..files.store import dumps
@@ -37,6 +38,7 @@ SUFFIXES = {
 """What files of a sweep are called, and what they hold."""
 MOST_MODULES = 12
 MOST_NOTES = 6
+NEXT_TO_NOTHING = 1e-3
 LOOK = ".plots { display: grid; grid-template-columns: repeat(auto-fit, minmax(34rem, 1fr)); gap: 1rem; margin: 1rem 0; } .plots svg { width: 100%; height: auto; }"
 WIDE = 10**6
 """Text that no terminal limits."""
@@ -154,8 +156,8 @@ def _points(sweep: Sweep) -> Grid:
 def _growth(sweep: Sweep, axis: str) -> Page:
     """Which share of each module's FLOPs is constant, linear and quadratic along an axis, the largest modules first."""
     growths, values = sweep.growth(axis), [value for value, _ in sweep.along(axis)]
-    if not growths or all(one.exact and one.linear == one.total for one in growths.values()):
-        return []  # twice the size is twice the work, everywhere
+    if not growths or _is_linear(list(growths.values())):
+        return []
     most = list(growths.items())[:MOST_MODULES]
     doubts = tuple("" if one.exact else "not confirmed" if one.on_curve else "not a polynomial" for _, one in most)
     grid = Grid((
@@ -177,6 +179,12 @@ def _growth(sweep: Sweep, axis: str) -> Page:
 
 def _has_numbers(axes: Mapping[str, Sequence[Any]]) -> bool:
     return any(is_number(value) for values in axes.values() for value in values)
+
+
+def _is_linear(growths: Sequence[Growth]) -> bool:
+    """Whether twice the size is twice the work, but for modules that do next to nothing."""
+    whole = sum(one.total for one in growths)
+    return sum(one.total for one in growths if not (one.exact and one.linear == one.total)) < NEXT_TO_NOTHING * whole
 
 
 def _share(part: float, whole: float) -> str:
