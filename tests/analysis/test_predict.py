@@ -105,7 +105,7 @@ def test_a_server_fuses_chains_copies_nothing_and_waits_for_no_host():
 
 def test_shares_of_a_generation_stand_for_measured_ones():
     """10 ms of reading weights at 0.8 of the bandwidth, and one kernel's 2 us."""
-    shares = replace(shares_of(named_device("h100-sxm")), memory=0.8)
+    shares = replace(shares_of(named_device("h100-sxm")), reads=0.8)
     thin = OpRow(
         "aten.mm", "forward", 1, Cost(macs=1, bytes=10**10), dtype="float32", kind="matrix", shapes=(((1, 8), (8, 8)),)
     )

@@ -14,6 +14,7 @@ from flopsight.analysis.serving import Serving
 from flopsight.errors import InputError, ProfileFileError
 from flopsight.results.ceilings import Ceilings
 from flopsight.results.costs import Cost, OpRow, Phases
+from flopsight.results.environment import Environment
 from flopsight.results.generation import Generation, Step
 from flopsight.results.kv_cache import CachePart, KVCache
 from flopsight.results.node import Node
@@ -129,6 +130,28 @@ def test_packed_weights_are_read_as_they_are_held():
     profile = handmade(Parameter(1, "packed", 1000, itemsize=2, held_bytes=560))
 
     assert load_of(profile, 1).weight_bytes(4) == 560
+
+
+def test_a_prompt_is_limited_by_what_a_fused_kernel_has_to_do():
+    """Attention in parts of float32, in a model of bfloat16, over 4 tokens: 10 of 16 pairs; the last product for one token."""
+    scores = OpRow("aten.bmm", "forward", 1, Cost(macs=1600), dtype="float32", kind="matrix")
+    product = OpRow("aten.mm", "forward", 1, Cost(macs=400), dtype="bfloat16", kind="matrix")
+    attention = Node("attention", "attention", "Attention", own=Phases(forward=Cost(macs=1600)), calls=1, ops=(scores,))
+    layers = tuple(
+        Node(
+            name, name, "Linear", own=Phases(forward=Cost(macs=400)), parameters=(Parameter(key, "w", 100, itemsize=2),), calls=1, ops=(product,),
+            input_shapes=((1, 4, 10),),
+        )
+        for key, name in enumerate(("first", "head"))
+    )  # fmt: skip
+    root = Node("", "", "Model", children=(layers[0], attention, layers[1]))
+    profile = Profile(root, environment=Environment(dtype="bfloat16"))
+
+    load = load_of(profile, 1, tokens=4, causal=True)
+
+    assert load.pieces[CACHE].macs == {("bfloat16", "aten.bmm"): 1600 * 10 / 16}
+    assert load.pieces["first"].macs == {("bfloat16", "aten.mm"): 400}
+    assert load.pieces["head"].macs == {("bfloat16", "aten.mm"): 100}
 
 
 def test_a_parameter_that_no_op_reads_is_not_read():

@@ -39,8 +39,9 @@ class Serving:
     def prefill_load(self) -> Load:
         """The prompt of the batch."""
         made = self.made
+        tokens, kept = max(made.prompt, made.seen), made.kv.bytes_at(made.seen)
         return load_of(
-            made.prefill, made.batch, tokens=max(made.prompt, made.seen), cache_bytes=made.kv.bytes_at(made.seen)
+            made.prefill, made.batch, tokens=tokens, cache_bytes=kept, causal=made.kv.grows and made.seen == made.prompt
         )
 
     @cached_property

@@ -22,7 +22,7 @@ LEAST = (
 PREDICTED = "predicted: by the shares of their limits that ops reach on this machine (flopsight device --measure)."
 SERVED = (
     "predicted: the kernels of a compiled model in CUDA graphs, each with {kernel} beside its work; products reach {products:.0%} of the "
-    "peak, attention {attention:.0%}, the rest {memory:.0%} of the bandwidth."
+    "peak, attention {attention:.0%}; weights and cache are read at {reads:.0%} of the bandwidth, the rest at {memory:.0%}."
 )
 MEASURED = "measured: wall time of the plain model, the median; a step is the time of all new tokens over their number."
 EXPERTS = (
@@ -323,7 +323,9 @@ def _predicted_by(shares: Shares | None) -> str:
     if shares is None:
         return PREDICTED
     kernel = units.seconds(KERNEL)
-    return SERVED.format(kernel=kernel, products=shares.products, attention=shares.attention, memory=shares.memory)
+    return SERVED.format(
+        kernel=kernel, products=shares.products, attention=shares.attention, memory=shares.memory, reads=shares.reads
+    )
 
 
 def _expanded(made: Generation) -> tuple[str, float] | None:

@@ -28,6 +28,8 @@ class Shares:
     convolutions: float
     batch_norm: float
     memory: float
+    reads: float
+    """Of the bandwidth, if a kernel does nothing but read weights or keys and values."""
     between_nodes: float
     """Gbit/s of each GPU's network card."""
     nvlink: float
@@ -54,7 +56,8 @@ def shared_ceilings(ceilings: Ceilings, shares: Shares) -> Ceilings:
         kinds.ATTENTION: shares.attention,
         kinds.CONVOLUTION: shares.convolutions,
         kinds.BATCH_NORM: shares.batch_norm,
-        **dict.fromkeys((kinds.THIN, kinds.DECODING, kinds.POINTWISE), shares.memory),
+        **dict.fromkeys((kinds.THIN, kinds.DECODING), shares.reads),
+        kinds.POINTWISE: shares.memory,
     }
     points = {
         kind: tuple((limit, limit / (limit / share + KERNEL)) for limit in LIMITS) for kind, share in reached.items()

@@ -22,6 +22,8 @@ from .roofline import Roof, rows_of
 
 CACHE = "<cache>"
 """The place of the work that has no weights: attention with the cache, or the update of a state."""
+APART = ("aten.bmm", "aten.baddbmm", "aten.matmul")
+"""Products without weights of attention that is not one op."""
 
 
 @dataclass(frozen=True)
@@ -86,15 +88,21 @@ class Load:
         return Roof(limit, compute, memory, at_peak)
 
 
-def load_of(profile: Profile, batch: int, *, tokens: float = 1.0, cache_bytes: float = 0.0) -> Load:
+def load_of(
+    profile: Profile, batch: int, *, tokens: float = 1.0, cache_bytes: float = 0.0, causal: bool = False
+) -> Load:
     """The load of a forward that was counted at `batch` sequences of `tokens` tokens each.
 
-    `cache_bytes` are what one sequence moves of the cache.
+    `cache_bytes` are what one sequence moves of the cache. Attention that the model's code takes apart counts as a fused kernel
+    does it: in the model's dtype, and if it is `causal`, without the pairs that the mask hides. Of the last product only the
+    last token is needed.
     """
-    owners = _owners(profile)
+    owners, own_dtype = _owners(profile), profile.environment.dtype
+    hidden = (tokens + 1) / (2 * tokens) if causal else 1.0
     shares = _expert_shares(profile)
     pieces: dict[str, Piece] = {}
     free: defaultdict[tuple[str, str], float] = defaultdict(float)
+    last: Node | None = None
     for node in profile.walk():
         macs = _macs(node, profile.environment.dtype, batch)
         repeats = rows_in(node) / (batch * tokens)
@@ -106,8 +114,14 @@ def load_of(profile: Profile, batch: int, *, tokens: float = 1.0, cache_bytes: f
             piece = _piece(macs, held, [shares.get(p.key) for p in held], batch)
             pieces[node.path] = replace(piece, weights=piece.weights + packed)
         else:
-            for key, work in macs.items():
-                free[key] += work
+            for (dtype, op), work in macs.items():
+                apart = op in APART
+                free[own_dtype if apart and own_dtype else dtype, op] += work * hidden if apart else work
+            continue
+        last = node
+    if last is not None and tokens > 1 and rows_in(last) == batch * tokens:
+        piece = pieces[last.path]
+        pieces[last.path] = replace(piece, macs={key: work / tokens for key, work in piece.macs.items()})
     pieces[CACHE] = Piece(dict(free), cache=cache_bytes)
     return Load(pieces, tokens)
 
