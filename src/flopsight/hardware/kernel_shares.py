@@ -28,8 +28,6 @@ class Shares:
     convolutions: float
     batch_norm: float
     memory: float
-    reads: float
-    """Of the bandwidth, if a kernel does nothing but read weights or keys and values."""
     between_nodes: float
     """Gbit/s of each GPU's network card."""
     nvlink: float
@@ -37,6 +35,8 @@ class Shares:
     latency: float
     host: float
     overlap: float
+    reads: float = 0.83
+    """Of the bandwidth, if a kernel does nothing but read weights or keys and values."""
     generation: str = ""
     tuned: str = ""
 
