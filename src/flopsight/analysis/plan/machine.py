@@ -99,7 +99,7 @@ def machine_of(
 
 def assumable() -> tuple[str, ...]:
     """The names of the assumptions that can be overridden."""
-    return (*(one.name for one in fields(Shares) if one.name not in ("generation", "tuned")), *OWN)
+    return (*(one.name for one in fields(Shares) if one.name not in ("generation", "tuned", "reads")), *OWN)
 
 
 def _overridden(machine: Machine, assume: Mapping[str, float]) -> Machine:
