@@ -88,7 +88,7 @@ def test_show_draws_a_saved_sweep_without_torch(tmp_path):
     ("words", "said"),
     [
         (["show", "s.json", "-f", "table"], "A sweep cannot be drawn as table."),
-        (["show", "s.json", "-o", "x.png"], "The suffix of x.png says no format of a sweep"),
+        (["show", "s.json", "-o", "x.gif"], "The suffix of x.gif says no format of a sweep"),
         (
             ["diff", "s.json", "s.json"],
             "s.json is a sweep of 3 points, not one profile. Show it: flopsight show s.json",
