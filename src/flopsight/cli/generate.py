@@ -39,7 +39,7 @@ def check_served(served: Served | None, asked: Served, on: str | None) -> None:
         raise InputError("--draft needs the chance that its tokens are accepted: --accept 0.8.")
     if asked.accept is not None and not asked.draft:
         raise InputError(
-            "--accept is the chance that a token of a draft is accepted; name the draft: --draft hf:llama-3.2-1b."
+            "--accept is the chance that a token of a draft is accepted; name the draft: --draft hf:llama-3.1-8b."
         )
 
 
