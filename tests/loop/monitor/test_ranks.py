@@ -19,7 +19,7 @@ def run_ranks(folder, ending):
     shared = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": "2", "OMP_NUM_THREADS": "1"}
     words = [sys.executable, str(HERE / "ranks.py"), str(folder), ending]
     ranks = [subprocess.Popen(words, env=os.environ | shared | {"RANK": str(rank)}) for rank in range(2)]
-    assert [rank.wait(120) for rank in ranks] == [0, 0]
+    assert [rank.wait(600) for rank in ranks] == [0, 0]
 
 
 @pytest.mark.parametrize("ending", ["ends", "dies"])
