@@ -8,7 +8,7 @@ SURFACE = {
     "demo": ["--output", "--no-measure"],
     "profile": [
         "TARGET", "--input", "--train", "--optimizer", "--device", "--dtype", "--meta", "--mesh", "--rank",
-        "--checkpoint", "--precision", "--accumulate", "--fsdp", "--generate", "--cache", "--weights", "--draft", "--accept", "--draft-length", "--strict", "--repeats", "--warmup", "--time-budget",
+        "--checkpoint", "--precision", "--accumulate", "--fsdp", "--tp-plan", "--generate", "--cache", "--weights", "--draft", "--accept", "--draft-length", "--strict", "--repeats", "--warmup", "--time-budget",
         "--output", "--format", "--depth", "--top", "--full", "--width", "--sort", "--on", "--progress", "--no-measure",
     ],
     "sweep": ["TARGET", "AXIS=VALUES...", "--input", "--train", "--meta", "--device", "--dtype", "--optimizer", "--mesh", "--generate", "--on", "--repeats", "--output", "--progress"],

@@ -11,14 +11,16 @@ from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import (
 )
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+from torch.distributed.tensor import Replicate
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+from torch.distributed.tensor.parallel.ddp import _pre_dp_module_transform
 from torch.nn import functional as F
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.checkpoint import CheckpointPolicy, create_selective_checkpoint_contexts
 
 import flopsight
 
-WIDTH, HEADS, VOCABULARY, BATCH, LENGTH = 24, 4, 50, 2, 8
+WIDTH, HEADS, VOCABULARY, BATCH, LENGTH = 24, 4, 52, 2, 8
 MESHES = {
     "fsdp": {"fsdp": 4},
     "tp": {"tp": 4},
@@ -41,6 +43,9 @@ MESHES = {
     "fsdp_pairs": {"fsdp": 4},
     "fsdp_accumulated": {"fsdp": 4},
     "tp_fused": {"tp": 4},
+    "dp_tp": {"dp": 2, "tp": 2},
+    "fsdp_parted": {"fsdp": 4},
+    "tp_gathered": {"tp": 4},
 }
 """Meshes by the name of the job."""
 OPTIONS = {
@@ -58,6 +63,15 @@ OPTIONS = {
     "fsdp_resharded": {"fsdp": {"reshard": True}},
     "fsdp_pairs": {"fsdp": {"wrap": 2}},
     "fsdp_accumulated": {"accumulate": 2},
+    "fsdp_parted": {"fsdp": {"reshard": 2}},
+    "tp_gathered": {
+        "tp_plan": {
+            "layers.*.o": "rowwise_split_input",
+            "layers.*.up": "colwise_gather_output",
+            "layers.*.down": "rowwise_split_input",
+            "head": ColwiseParallel(output_layouts=Replicate()),
+        }
+    },
 }
 """What else is asked of a dry run for a job."""
 
@@ -165,6 +179,11 @@ def divided(name):
         for block in model.layers:
             parallelize_module(block.attn, mesh["tp"], {"c_attn": by_columns(), "c_proj": by_rows()})
             parallelize_module(block.mlp, mesh["tp"], {"c_fc": by_columns(), "c_proj": by_rows()})
+    elif name == "tp_gathered":
+        whole, split = ColwiseParallel(output_layouts=Replicate()), RowwiseParallel(input_layouts=Replicate())
+        for layer in model.layers:
+            parallelize_module(layer, mesh["tp"], {"o": split, "up": whole, "down": split})
+        parallelize_module(model, mesh["tp"], {"head": whole})
     elif "tp" in names:
         styles = {"colwise": ColwiseParallel, "rowwise": RowwiseParallel}
         plan = {path.removeprefix("layers.*."): styles[style]() for path, style in Language._tp_plan.items()}
@@ -184,6 +203,8 @@ def divided(name):
         return fully_shard(model, **how)
     if name.endswith("bf16"):
         model.forward = torch.autocast("cpu", torch.bfloat16)(model.forward)
+    if name == "dp_tp":
+        _pre_dp_module_transform(model)
     return DistributedDataParallel(model, process_group=mesh["dp"].get_group()) if "dp" in names else model
 
 
@@ -193,6 +214,7 @@ SHARDING = {
     "fsdp_bf16_reduced": {"mp_policy": MixedPrecisionPolicy(torch.bfloat16, torch.float32)},
     "hsdp_kept": {"reshard_after_forward": False},
     "fsdp_resharded": {"reshard_after_forward": True},
+    "fsdp_parted": {"reshard_after_forward": 2},
 }
 
 

@@ -104,6 +104,42 @@ def test_tensor_parallel_ranks_do_a_quarter_of_the_blocks_and_all_of_the_head():
     assert profile.world.model_parallel == 4
 
 
+def test_parts_of_a_sequence_gather_keys_and_values_and_do_a_part_of_all_work():
+    tokens_in_batch = BATCH * LENGTH
+    block = tokens_in_batch * 12 * WIDTH**2 + 2 * tokens_in_batch * LENGTH * WIDTH
+    head, keys_and_values = tokens_in_batch * WIDTH * VOCABULARY, 2 * tokens_in_batch * WIDTH * 4
+    size = sum(parameter.numel() for parameter in Language().parameters())
+
+    profile = flopsight.count(Language(), (tokens(),), train=True, mesh={"cp": 4})
+
+    assert (profile.macs, profile.whole.macs) == ((3 * block + head) // 4, 3 * block + head)
+    assert {(row.op, row.phase, row.bytes) for row in profile.comm} == {
+        ("all_gather", "forward", 3 * keys_and_values // 4),
+        ("reduce_scatter", "backward", 3 * keys_and_values),
+        ("all_reduce", "backward", 4 * size),
+    }
+    assert (profile.params, profile.world.mesh, profile.world.model_parallel) == (size, {"cp": 4}, 4)
+    assert "context parallel by closed form" in " ".join(map(str, profile.caveats))
+
+
+def test_parts_of_a_sequence_shard_weights_together_and_pass_between_stages():
+    size = sum(parameter.numel() for parameter in Language().parameters())
+    activations = BATCH * LENGTH // 2 * WIDTH * 4
+
+    sharded = [
+        flopsight.count(Language(), (tokens(),), train=True, mesh={"fsdp": 2, "cp": 2}, rank=r) for r in range(4)
+    ]
+    staged = flopsight.count(Language(), (tokens(),), train=True, mesh={"pp": 2, "cp": 2})
+
+    assert sum(profile.params for profile in sharded) == size
+    assert [row.bytes for row in staged.comm if row.op == "send"] == [2 * activations]
+
+
+def test_a_sequence_is_not_divided_for_a_model_without_torch_s_attention():
+    with pytest.raises(FlopsightError, match="calls torch's scaled_dot_product_attention, and this one does not"):
+        flopsight.count(nn.Embedding(VOCABULARY, 4), (tokens(),), train=True, mesh={"cp": 2})
+
+
 def test_full_checkpointing_runs_every_block_again_up_to_its_last_product():
     tokens_in_batch = BATCH * LENGTH
     again = tokens_in_batch * (4 * WIDTH**2 + 4 * WIDTH**2) + 2 * tokens_in_batch * LENGTH * WIDTH
@@ -161,7 +197,14 @@ def test_offloaded_shards_their_gradients_and_state_leave_the_device():
         ({"precision": "fp8"}, "precision is 'fp8'; it can be bf16."),
         ({"fsdp": {"reshart": False}}, "FSDP has no switch 'reshart' here. Did you mean 'reshard'?"),
         ({"fsdp": {"wrap": 0}}, "fsdp wrap must be a whole number, 1 or more, not 0."),
-        ({"fsdp": {"reshard": 2}}, "fsdp reshard is True or False, not 2."),
+        ({"fsdp": {"reshard": 0}}, "fsdp reshard is True, False or a number of ranks above 1, not 0."),
+        ({"fsdp": {"reshard": 3}}, "reshard=3 is not a part of fsdp=4; these are: 2, or say yes or no."),
+        ({"tp_plan": {"head": "colwise"}}, "the mesh has no tp axis of two ranks or more"),
+        ({"tp_plan": {"neck": "colwise"}, "mesh": {"tp": 4}}, "The plan for tp=4 names no layer of this model: neck."),
+        (
+            {"tp_plan": {"head": "colwize"}, "mesh": {"tp": 4}},
+            "divides head (Linear) as 'colwize'. Did you mean 'colwise'?",
+        ),
         ({"accumulate": 0}, "accumulate must be a whole number, 1 or more, not 0."),
         ({"fsdp": {"wrap": 2}, "mesh": {"tp": 4}}, "wrap of FSDP needs an fsdp axis of two ranks or more"),
         ({"checkpoint": "full", "mesh": None}, "checkpoint says how a job trains, and there is none: add a mesh"),
@@ -229,7 +272,13 @@ def test_a_model_that_raises_leaves_no_process_group():
         ({"tp": 0}, "The axis 'tp' of the mesh needs a whole number of ranks above 0, not 0."),
         ({"tp": True}, "not True"),
         ({"tp": 5}, "tp=5 does not divide layers.0.q: 24 is not a multiple of 5."),
-        ({"cp": 2}, "A dry run cannot divide a model along cp (parts of a sequence) yet"),
+        ({"cp": 3}, "cp=3 does not divide a sequence of 8 tokens; these do: 2, 4, 8."),
+        (
+            {"ep": 2},
+            "ep=2 divides experts by a model's own plan (transformers' `_ep_plan`), and this model brings none",
+        ),
+        ({"ep": 2, "tp": 2}, "A dry run divides experts over ep=2 or every expert over tp=2, not both"),
+        ({"dp": 2, "ep": 2}, "shard them, with fsdp in the place of dp or beside cp"),
         ({}, 'A mesh is a dict of sizes by axis, like {"fsdp": 128, "tp": 8}'),
     ],
 )

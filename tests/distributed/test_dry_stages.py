@@ -5,17 +5,14 @@ import torch
 from distributed.dry_ranks import BATCH, LENGTH, VOCABULARY, WIDTH, Language, tokens
 from distributed.dry_stages import MESHES, MICROBATCHES
 from distributed.processes import checked, run_ranks
-from releases import TORCH
+from releases import with_dry_runs
 from torch.distributed.pipelining import Schedule1F1B
 
 import flopsight
 from flopsight.distributed.stages import layers_of
 from flopsight.errors import FlopsightError
 
-pytestmark = pytest.mark.skipif(
-    TORCH not in ((2, 13), (2, 14)),
-    reason="only torch 2.13 and 2.14 have schedules that can be told the shapes beforehand",
-)
+pytestmark = with_dry_runs
 
 FIGURES = ("params", "forward", "backward", "recompute", "activation_bytes", "comm", "calls")
 TOTALS = ("params", "forward", "backward", "activation_bytes", "comm", "world")

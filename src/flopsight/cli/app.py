@@ -27,7 +27,7 @@ from .sweep import sweep
 from .targets import targets
 
 GROUPS = {
-    "The model": "input device dtype meta mesh rank checkpoint precision accumulate fsdp",
+    "The model": "input device dtype meta mesh rank checkpoint precision accumulate fsdp tp_plan",
     "The run": "train optimizer generate cache weights draft accept draft_length strict repeats warmup time_budget no_measure progress",
     "What is printed": "format on depth top full width sort",
     "What is saved": "output",

@@ -54,6 +54,12 @@ FsdpSwitches = Annotated[
     str | None,
     typer.Option("--fsdp", metavar="SWITCHES", help="Of FSDP2: reshard=no,reduce=fp32,offload=yes,wrap=2."),
 ]
+TpPlan = Annotated[
+    str | None,
+    typer.Option(
+        "--tp-plan", metavar="PLAN", help="What tp divides, if not by the model's own plan: layers.*.up=colwise."
+    ),
+]
 ProfileFiles = Annotated[
     list[Path],
     typer.Argument(

@@ -51,7 +51,8 @@ def plan(
     optimizer: Annotated[str, typer.Option("--optimizer", help="adamw, adam, adam8bit or sgd.")] = "adamw",
     compile: Annotated[bool, typer.Option("--compile", help="Pointwise chains fused, as torch.compile does.")] = False,
     fsdp: Annotated[
-        str | None, typer.Option("--fsdp", help="FSDP's switches: reshard=no,reduce=fp32,offload=yes,wrap=2.")
+        str | None,
+        typer.Option("--fsdp", help="FSDP's switches: reshard=no (or a number),reduce=fp32,offload=yes,wrap=2."),
     ] = None,
     gpus_per_node: Annotated[int, typer.Option("--gpus-per-node", help="GPUs that NVLink connects.", min=1)] = 8,
     between_nodes: Annotated[

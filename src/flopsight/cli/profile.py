@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..distributed.job_options import job_options, parse_switches
+from ..distributed.job_options import job_options, parse_plan, parse_switches
 from ..distributed.mesh_axes import check_dry, parse_mesh
 from ..errors import InputError
 from ..progress import COUNTING, Progress
@@ -44,6 +44,7 @@ def profile(
     precision: options.Precision = None,
     accumulate: options.Accumulate = None,
     fsdp: options.FsdpSwitches = None,
+    tp_plan: options.TpPlan = None,
     generate: options.Generate = None,
     cache: Annotated[
         str, typer.Option("--cache", help="Keys and values of --generate: dynamic (grows) or static (full length).")
@@ -93,7 +94,8 @@ def profile(
     view = prepare_view(format, depth=depth, top=top, full=full, width=width, sort=sort, on=on, outputs=output or ())
     _check_names(optimizer, device, train=train)
     ranks = _parse_ranks(mesh, rank, generate)
-    job = job_options(ranks, checkpoint, precision, accumulate, parse_switches(fsdp) if fsdp else None)
+    switches, plan = parse_switches(fsdp) if fsdp else None, parse_plan(tp_plan) if tp_plan else None
+    job = job_options(ranks, checkpoint, precision, accumulate, switches, plan)
     meta = meta or ranks is not None
     _check_together(view, meta=meta, device=device, train=train, generate=generate, cache=cache)
     asked = Served(generate or 0, cache, weights, draft, accept, draft_length)

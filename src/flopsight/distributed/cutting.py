@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
 
-from ..errors import InputError
-from . import fused_layers
 from .dryrun import Answering
+from .expert_ranks import spread_experts
 from .job_options import DEFAULTS, JobOptions
+from .tp_styles import divide_products
 
 if TYPE_CHECKING:
     from torch.distributed.device_mesh import DeviceMesh
 
-COLUMNS, ROWS = "colwise", "rowwise"
+SHARDING = ("fsdp", "cp", "ep")
+"""Axes whose ranks have tokens of their own and share one gradient."""
 DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
-PLAN = 'model._tp_plan = {"blocks.*.up": "colwise", "blocks.*.down": "rowwise"}'
 
 
 def cut(
@@ -27,42 +27,70 @@ def cut(
 ) -> nn.Module:
     """The model as this rank of the mesh holds it after its first step; the model itself is changed.
 
-    Products inside the blocks are divided over `tp`; every block, then the rest, is sharded over `fsdp`, with replicas
-    over `dp`; without `fsdp`, DistributedDataParallel averages gradients over `dp`.
+    Products inside the blocks are divided over `tp`, experts over `ep`; every block, then the rest, is sharded over
+    `fsdp`, with replicas over `dp`; without `fsdp`, DistributedDataParallel averages gradients over `dp`. Ranks of `cp`
+    and `ep` have tokens of their own, so they take part in both; experts are sharded over the others alone.
     """
     names = mesh.mesh_dim_names or ()
     if "tp" in names and (blocks or "pp" not in names):  # a stage may hold the embedding or the head alone
-        _divide_products(model, mesh["tp"], blocks)
+        divide_products(model, mesh["tp"], blocks, options.tp_plan)
+    experts = spread_experts(model, mesh["ep"]) if "ep" in names and (blocks or "pp" not in names) else []
     if "fsdp" in names:
-        _shard(model, mesh["dp", "fsdp"] if "dp" in names else mesh["fsdp"], options, list(blocks.values()))
+        how = _policies(options)
+        for module in experts:
+            _shard_experts(module, _over(mesh, SHARDING[:2]), mesh, how)
+        _shard(model, _over(mesh, SHARDING), how, list(blocks.values()), options.wrap)
         _settle(model, train=train)
         return model
-    if "dp" in names and mesh["dp"].size() > 1:
-        return _replicated(model, mesh["dp"])
-    return model
+    replicas = [name for name in ("dp", *SHARDING[1:]) if name in names]
+    return _replicated(model, _joined(mesh, replicas), experts) if replicas else model
 
 
-def _shard(model: nn.Module, mesh: DeviceMesh, options: JobOptions, blocks: list[nn.Module]) -> None:
-    """Shard so many blocks at a time as one unit, then what is left in the root.
+def _over(mesh: DeviceMesh, shards: tuple[str, ...]) -> DeviceMesh:
+    """The ranks among which parameters are sharded, beside replicas of them if there are any."""
+    names = mesh.mesh_dim_names or ()
+    joined = _joined(mesh, [name for name in shards if name in names])
+    if "dp" not in names:
+        return joined
+    return mesh["dp", joined.mesh_dim_names[0]]  # type: ignore[index]
 
-    Without data there is nothing to move to the host: whoever counts leaves offloaded shards out of the device's memory.
-    """
-    from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+
+def _joined(mesh: DeviceMesh, names: list[str]) -> DeviceMesh:
+    """Several axes as one."""
+    return mesh[tuple(names)]._flatten("_".join(names)) if len(names) > 1 else mesh[names[0]]
+
+
+def _policies(options: JobOptions) -> dict[str, Any]:
+    from torch.distributed.fsdp import MixedPrecisionPolicy
 
     precision = MixedPrecisionPolicy(
         param_dtype=DTYPES[options.precision] if options.precision else None,
         reduce_dtype=DTYPES[options.reduce] if options.reduce else None,
     )
-    how: dict[str, Any] = {"mesh": mesh, "reshard_after_forward": options.reshard, "mp_policy": precision}
-    for first in range(0, len(blocks), options.wrap):
-        unit = blocks[first : first + options.wrap]
-        fully_shard(unit if len(unit) > 1 else unit[0], **how)
-    fully_shard(model, **how)
+    return {"reshard_after_forward": options.reshard, "mp_policy": precision}
 
 
-def without_wrappers(name: str) -> str:
-    """The name that a parameter had before `cut`."""
-    return name.removeprefix("module.").replace("_checkpoint_wrapped_module.", "")
+def _shard(model: nn.Module, mesh: DeviceMesh, how: dict[str, Any], blocks: list[nn.Module], wrap: int) -> None:
+    """Shard so many blocks at a time as one unit, then what is left in the root.
+
+    Without data there is nothing to move to the host: whoever counts leaves offloaded shards out of the device's memory.
+    """
+    from torch.distributed.fsdp import fully_shard
+
+    for first in range(0, len(blocks), wrap):
+        unit = blocks[first : first + wrap]
+        fully_shard(unit if len(unit) > 1 else unit[0], mesh=mesh, **how)
+    fully_shard(model, mesh=mesh, **how)
+
+
+def _shard_experts(module: Any, over: DeviceMesh, mesh: DeviceMesh, how: dict[str, Any]) -> None:
+    """Shard the experts of this rank; their gradients are of the tokens of all ranks of `ep`, so they are divided by more."""
+    from torch.distributed.fsdp import fully_shard
+
+    fully_shard(module, mesh=over, **how)
+    batches = prod(mesh[name].size() for name in ("dp", *SHARDING) if name in (mesh.mesh_dim_names or ()))
+    module.set_gradient_divide_factor(float(batches))
+    module.set_force_sum_reduction_for_comms(True)
 
 
 def _settle(model: Any, *, train: bool) -> None:
@@ -72,69 +100,15 @@ def _settle(model: Any, *, train: bool) -> None:
         model.unshard()
 
 
-def _divide_products(model: nn.Module, mesh: DeviceMesh, blocks: Mapping[str, nn.Module]) -> None:
-    from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
-
-    styles = {COLUMNS: ColwiseParallel, ROWS: RowwiseParallel}
-    check_heads(model, mesh.size())
-    layers = list(_layers(model, blocks, mesh.size()))
-    for path, module, style in layers:
-        if style not in styles or not isinstance(module, nn.Linear):
-            raise InputError(
-                f"The tensor-parallel plan of this model divides {path} ({type(module).__name__}) as {style!r}, which a dry "
-                f"run cannot build yet; it can divide nn.Linear layers as {COLUMNS!r} and {ROWS!r}."
-            )
-        size = module.out_features if style == COLUMNS else module.in_features
-        if size % mesh.size():
-            raise InputError(f"tp={mesh.size()} does not divide {path}: {size} is not a multiple of {mesh.size()}.")
-        parallelize_module(module, mesh, styles[style]())
-    if not layers:
-        raise InputError(
-            f"tp={mesh.size()} needs a plan that says which layers are divided, and this model brings none. "
-            f"Set one: {PLAN}."
-        )
-
-
-def _layers(model: nn.Module, blocks: Mapping[str, nn.Module], ways: int) -> Iterator[tuple[str, nn.Module, str]]:
-    """The layers of the blocks that are divided, and how; embedding, norms and head stay whole."""
-    for path, block in blocks.items():
-        inner = getattr(block, "_checkpoint_wrapped_module", block)
-        plan = fused_layers.plan_of(inner)
-        if plan:
-            fused_layers.prepare(inner, ways)
-        yield from ((f"{path}.{name}", inner.get_submodule(name), style) for name, style in plan.items())
-    yield from (layer for layer in planned(model) if layer[0].startswith(tuple(blocks)))
-
-
-def check_heads(model: nn.Module, ways: int) -> None:
-    """Refuse a number of ranks that does not divide a transformer's heads."""
-    config = getattr(getattr(model, "config", None), "get_text_config", lambda: None)()
-    for field, what in (("num_attention_heads", "attention heads"), ("num_key_value_heads", "key-value heads")):
-        heads = getattr(config, field, None)
-        if isinstance(heads, int) and heads % ways:
-            fits = ", ".join(str(n) for n in range(2, heads + 1) if heads % n == 0) or "none"
-            raise InputError(f"tp={ways} does not divide the {heads} {what} of this model; these do: {fits}.")
-
-
-def planned(model: nn.Module) -> Iterator[tuple[str, nn.Module, str]]:
-    """Every module that the model's own plan names, with its path and how it is divided.
-
-    transformers writes plans as `{"layers.*.mlp.up_proj": "colwise"}` in `_tp_plan`; any model may.
-    """
-    plan: Any = getattr(model, "_tp_plan", None)
-    if not isinstance(plan, Mapping):
-        return
-    patterns = [(re.compile(re.escape(name).replace(r"\*", "[^.]+")), style) for name, style in plan.items()]
-    for path, module in model.named_modules():
-        for pattern, style in patterns:
-            if pattern.fullmatch(without_wrappers(path)):
-                yield path, module, style
-                break
-
-
-def _replicated(model: nn.Module, mesh: DeviceMesh) -> nn.Module:
+def _replicated(model: nn.Module, mesh: DeviceMesh, experts: list[nn.Module]) -> nn.Module:
+    from torch.distributed.tensor.parallel.ddp import _pre_dp_module_transform
     from torch.nn.parallel import DistributedDataParallel
 
+    own = {id(parameter) for module in experts for parameter in module.parameters()}
+    kept = [name for name, parameter in model.named_parameters() if id(parameter) in own]
+    DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(model, kept)
+    if any(hasattr(parameter, "device_mesh") and id(parameter) not in own for parameter in model.parameters()):
+        _pre_dp_module_transform(model)  # the wrapper takes plain tensors in its buckets
     answering: Any = Answering(mesh.get_group())
     wrapped = DistributedDataParallel(model, process_group=answering, init_sync=False)
     wrapped.process_group = mesh.get_group()  # whose ranks torch knows; the reducer has the group that answers,

@@ -18,6 +18,12 @@ PRECISIONS = ("bf16",)
 REDUCED = ("fp32", "bf16", "fp16")
 WORDS = {"yes": True, "true": True, "no": False, "false": False}
 EXAMPLE = "reshard=no,reduce=fp32,offload=yes,wrap=2"
+PLAN_EXAMPLE = "layers.*.up=colwise,layers.*.down=rowwise"
+
+
+def is_part(reshard: Any) -> bool:
+    """Whether gathered weights are kept in parts, each on one of so many ranks."""
+    return isinstance(reshard, int) and not isinstance(reshard, bool) and reshard > 1
 
 
 def _one_of(name: str, value: Any, allowed: Any) -> None:
@@ -37,14 +43,17 @@ class JobOptions:
     dtype of the model for everything."""
     accumulate: int = 1
     """Micro-batches whose gradients are added up before the optimizer steps; inputs are those of one."""
-    reshard: bool | None = None
-    """Whether FSDP frees gathered weights after forward; None: of every block, not of the root."""
+    reshard: bool | int | None = None
+    """Whether FSDP frees gathered weights after forward; None: of every block, not of the root; a number: of that many
+    ranks each keeps a part until backward."""
     reduce: str | None = None
     """The dtype in which FSDP reduces gradients; None: that in which they are computed."""
     offload: bool = False
     """Whether shards, their gradients and the optimizer's state live in the memory of the host."""
     wrap: int = 1
     """Blocks that FSDP gathers together."""
+    tp_plan: Mapping[str, Any] | None = None
+    """Which layers are divided over `tp`, and how: styles by name, a star for one name; None: the model's own plan."""
 
     def __post_init__(self) -> None:
         _one_of("checkpoint", self.checkpoint, CHECKPOINTS)
@@ -52,9 +61,14 @@ class JobOptions:
             _one_of("precision", self.precision, PRECISIONS)
         if self.reduce is not None:
             _one_of("fsdp reduce", self.reduce, REDUCED)
-        for name in ("reshard", "offload"):
-            if getattr(self, name) not in (True, False, None):
-                raise InputError(f"fsdp {name} is True or False, not {getattr(self, name)!r}.")
+        if not isinstance(self.offload, bool):
+            raise InputError(f"fsdp offload is True or False, not {self.offload!r}.")
+        if not (self.reshard is None or isinstance(self.reshard, bool) or is_part(self.reshard)):
+            raise InputError(f"fsdp reshard is True, False or a number of ranks above 1, not {self.reshard!r}.")
+        if self.tp_plan is not None and (not isinstance(self.tp_plan, Mapping) or not self.tp_plan):
+            raise InputError(
+                f'tp_plan is a dict of styles by layer, like {{"layers.*.up": "colwise"}}, not {self.tp_plan!r}.'
+            )
         whole_number("fsdp wrap", self.wrap, 1)
         whole_number("accumulate", self.accumulate, 1)
 
@@ -70,6 +84,7 @@ def job_options(
     precision: str | None = None,
     accumulate: int | None = None,
     fsdp: Mapping[str, Any] | None = None,
+    tp_plan: Mapping[str, Any] | None = None,
 ) -> JobOptions:
     """The options of a job as a user gives them, FSDP's switches as a dict; what is None is left as it stands."""
     if fsdp is not None and not isinstance(fsdp, Mapping):
@@ -78,7 +93,7 @@ def job_options(
         if name not in SWITCHES:
             hint = did_you_mean(str(name), SWITCHES) or f" There are {', '.join(SWITCHES)}."
             raise InputError(f"FSDP has no switch {name!r} here.{hint}")
-    asked = {"checkpoint": checkpoint, "precision": precision, "accumulate": accumulate}
+    asked = {"checkpoint": checkpoint, "precision": precision, "accumulate": accumulate, "tp_plan": tp_plan}
     given = {name: value for name, value in (asked | dict(fsdp or {})).items() if value is not None}
     if given and mesh is None:
         raise InputError(f"{', '.join(given)} says how a job trains, and there is none: add a mesh, like {{'dp': 1}}.")
@@ -99,8 +114,29 @@ def parse_switches(text: str) -> dict[str, Any]:
     return found
 
 
+def parse_plan(text: str) -> dict[str, str]:
+    """A plan as it is written on a command line: `layers.*.up=colwise,layers.*.down=rowwise`."""
+    found: dict[str, str] = {}
+    for item in text.split(","):
+        name, equals, style = (part.strip() for part in item.partition("="))
+        if not equals or not name or not style:
+            raise InputError(
+                f"{item.strip()!r} is not a layer of a plan: write name=style, as in --tp-plan '{PLAN_EXAMPLE}'."
+            )
+        found[name] = style
+    return found
+
+
 def check_switches(mesh: Mapping[str, int], options: JobOptions) -> None:
     """Refuse switches of FSDP for a mesh without it."""
     given = [one.name for one in fields(options) if one.name in SWITCHES and getattr(options, one.name) != one.default]
-    if given and mesh.get("fsdp", 1) == 1:
+    ranks = mesh.get("fsdp", 1)
+    if given and ranks == 1:
         raise InputError(f"{', '.join(given)} of FSDP needs an fsdp axis of two ranks or more, and the mesh has none.")
+    if is_part(options.reshard) and (ranks % int(options.reshard or 1) or options.reshard == ranks):
+        parts = ", ".join(str(size) for size in range(2, ranks) if ranks % size == 0) or "none"
+        raise InputError(
+            f"reshard={options.reshard} is not a part of fsdp={ranks}; these are: {parts}, or say yes or no."
+        )
+    if options.tp_plan is not None and mesh.get("tp", 1) == 1:
+        raise InputError("tp_plan says what is divided over tp, and the mesh has no tp axis of two ranks or more.")

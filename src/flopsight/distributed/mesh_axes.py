@@ -17,8 +17,6 @@ AXES = {
     "tp": "parts of every layer's products",
 }
 """What each axis divides, from the ranks that are furthest apart to those that talk most."""
-DRY = frozenset({"pp", "dp", "fsdp", "tp"})
-"""Axes that a dry run can build today."""
 EXAMPLE = "fsdp=128,tp=8"
 _ITEM = re.compile(r"\s*(?P<name>\w+)\s*=\s*(?P<size>\d+)\s*")
 
@@ -51,12 +49,16 @@ def check_mesh(mesh: Mapping[str, int]) -> dict[str, int]:
 
 
 def check_dry(mesh: Mapping[str, int], rank: int) -> None:
-    """Refuse what a dry run cannot build, and a rank outside the mesh."""
-    beyond = [name for name, size in mesh.items() if size > 1 and name not in DRY]
-    if beyond:
+    """Refuse axes that a dry run cannot put together, and a rank outside the mesh."""
+    experts, tensors, copies = (mesh.get(name, 1) for name in ("ep", "tp", "dp"))
+    if experts > 1 and tensors > 1:
         raise InputError(
-            f"A dry run cannot divide a model along {' or '.join(beyond)} ({AXES[beyond[0]]}) yet; "
-            f"it can along {', '.join(axis for axis in AXES if axis in DRY)}."
+            f"A dry run divides experts over ep={experts} or every expert over tp={tensors}, not both: leave one of them out."
+        )
+    if experts > 1 and mesh.get("fsdp", 1) == 1 and max(copies, mesh.get("cp", 1)) > 1:
+        raise InputError(
+            f"In {written(mesh)}, ranks with the same experts would average gradients apart from all others, which "
+            f"DistributedDataParallel does not do: shard them, with fsdp in the place of dp or beside cp."
         )
     ranks = prod(mesh.values())
     if isinstance(rank, bool) or not isinstance(rank, int) or not 0 <= rank < ranks:

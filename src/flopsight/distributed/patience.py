@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from .topology import rank_and_size
+from .topology import is_dry, rank_and_size
 
 PATIENCE = 30.0
 """Seconds after which a rank asks."""
@@ -20,9 +20,9 @@ def ask(line: str) -> None:
 
 @contextmanager
 def asking_after(seconds: float = PATIENCE, say: Callable[[str], None] = ask) -> Iterator[None]:
-    """Ask once, where the block takes long, whether every rank came here; a process by itself is never asked."""
+    """Ask once, where the block takes long, whether every rank came here; a process by itself, as in a dry run, is never asked."""
     rank, size = rank_and_size()
-    if size == 1:
+    if size == 1 or is_dry():
         yield
         return
     question = (

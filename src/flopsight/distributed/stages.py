@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from inspect import signature
 from typing import Any
 
 import torch
@@ -12,8 +13,9 @@ from torch import nn
 
 from ..capture.hooks.patches import wrapped
 from ..capture.model.tensors import tensors_in
-from ..errors import InputError, StateError
+from ..errors import InputError
 from .blocks import repeated_blocks
+from .sequence_parts import part_of
 
 META = torch.device("meta")
 Step = tuple[tuple[torch.Tensor, ...], Callable[[], Any]]
@@ -88,6 +90,12 @@ class Boundary:
             for hook in hooks:
                 hook.remove()
 
+    def divide(self, parts: int) -> None:
+        """Leave one of equal parts of every sequence in it."""
+        if self.activations is not None:
+            self.activations = part_of(self.activations, parts)
+            self.output = part_of(self.output, parts) if self.output.dim() > 1 else self.output
+
 
 @dataclass(frozen=True)
 class Stage:
@@ -143,10 +151,8 @@ class Stage:
         given: tuple[torch.Tensor, ...] = (batch,) if self.number == 0 else ()
         target: dict[str, Any] = {"target": batch} if self.is_last else {}
         asks = next((kind for kind in type(schedule).__mro__ if "_warmup_p2p" in vars(kind)), None)
-        if asks is None:
-            raise StateError(f"A pipeline can be tried with torch 2.13 or 2.14; this is {torch.__version__}.")
-        with wrapped(asks, "_warmup_p2p", _static):
-            schedule._initialize_stage(given, {}, **target)
+        with wrapped(asks, "_warmup_p2p", _static) if asks is not None else nullcontext():
+            schedule._initialize_stage(given, {}, **(target if _takes_target(schedule) else {}))
 
         def step() -> None:
             try:
@@ -164,8 +170,13 @@ def _cannot(stage: Stage, problem: BaseException) -> InputError:
     )
 
 
+def _takes_target(schedule: Any) -> bool:
+    """Whether this torch works shapes of the loss out before the first step; up to 2.11 it does not."""
+    return "target" in signature(schedule._initialize_stage).parameters
+
+
 def _static(_plain: Any) -> Any:
-    """Stages that know their shapes have nothing to agree on."""
+    """Stages that know their shapes have nothing to agree on; torch 2.12 to 2.14 ask all the same, on the fake group too."""
     from torch.distributed.pipelining import stage
 
     static = stage.InferenceMode.STATIC  # type: ignore[attr-defined]

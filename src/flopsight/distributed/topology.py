@@ -26,6 +26,11 @@ def rank_and_size() -> tuple[int, int]:
     return int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
 
 
+def is_dry() -> bool:
+    """Whether the other ranks are torch's fake process group."""
+    return distributed.is_available() and distributed.is_initialized() and distributed.get_backend() == "fake"
+
+
 def job_name() -> str:
     """What torchrun calls the job; empty where it gave no name."""
     name = os.environ.get("TORCHELASTIC_RUN_ID", "")

@@ -13,15 +13,18 @@ from torch import nn
 from ..capture.hooks.garbage import rarer_collections
 from ..capture.model.model_run import ModelRun, batch_size_of, tokens_of
 from ..capture.model.tensors import with_tensors
-from ..capture.twin.meta_copy import NoTwinError, twin_of
+from ..capture.twin.meta_copy import NoTwinError, check_twin, twin_of
 from ..distributed.blocks import repeated_blocks
-from ..distributed.cutting import cut, without_wrappers
+from ..distributed.cutting import cut
 from ..distributed.dryrun import dry_job
 from ..distributed.job_options import DEFAULTS, JobOptions, check_switches
 from ..distributed.mesh_axes import check_dry, check_mesh
 from ..distributed.recomputing import checkpoint_blocks
+from ..distributed.sequence_parts import CLOSED_FORM, gathering_keys, part_of
 from ..distributed.stages import Boundary, Stage
+from ..distributed.tp_styles import without_wrappers
 from ..errors import InputError
+from ..results.caveats import Assumed
 from ..results.profile import Profile
 from ..results.world import Whole
 from .counting import count_run
@@ -38,7 +41,7 @@ def count_dry(
     kernels: str = "cpu",
     whole: bool = True,
 ) -> Profile:
-    """Count what one rank of a job on this mesh does in a run; the model that was handed in stays as it is.
+    """Count what one rank of a job on this mesh does in a run; the model stays as it is unless the run is `copied`.
 
     Inputs are those of one rank. `options` say how the job trains: `JobOptions(checkpoint="full", precision="bf16")`.
     With `precision="bf16"` the copy has float32 weights whatever the model's dtype is, so gradients and the optimizer's
@@ -69,6 +72,11 @@ def _counted(
     if whole or stages > 1:
         with boundary.noted(twin.model) if stages > 1 else nullcontext():
             figures = _whole(twin, options, watched)
+    parts = mesh.get("cp", 1)
+    if parts > 1:
+        args, kwargs = part_of((twin.args, dict(twin.kwargs or {})), parts)
+        twin = replace(twin, args=args, kwargs=kwargs)
+        boundary.divide(parts)
     parameters = twin.model.named_parameters(remove_duplicate=False)
     names = {without_wrappers(name): id(parameter) for name, parameter in parameters}
     blocks = repeated_blocks(twin.model)
@@ -88,11 +96,20 @@ def _counted(
         if stage is not None:
             batch, step = stage.schedule(model, ranks["pp"].get_group(), twin.tensors[0], run.loss_of)
             run = replace(run, args=batch, kwargs={}, schedule=step)
-        counted = count_run(run, replace(watched, offloaded=options.offload))
+        with gathering_keys(ranks["cp"]) if parts > 1 else nullcontext():
+            counted = count_run(run, replace(watched, offloaded=options.offload))
     if stage is not None:  # `part` has no meaning here, since the whole is known
         times = stage.microbatches
         size, tokens = batch_size_of(twin), tokens_of(twin)
         counted = replace(counted, part="", batch_size=size and size * times, tokens=tokens and tokens * times)
+    if parts > 1:  # whose ranks work on one batch, though they share gradients as if each had its own
+        world = counted.world
+        ways = {"data_parallel": world.data_parallel // parts, "model_parallel": world.model_parallel * parts}
+        said = (*counted.caveats, Assumed(CLOSED_FORM))
+        counted = replace(counted, caveats=said, world=replace(world, **ways))
+    if parts * mesh.get("ep", 1) > 1:  # axes that are joined for sharding
+        asked = {name: size for name, size in mesh.items() if size > 1}
+        counted = replace(counted, part="", world=replace(counted.world, mesh=asked))
     return replace(counted, dry_run=True, unsharded=figures if whole else None)
 
 
@@ -195,6 +212,9 @@ def _wide(tensor: torch.Tensor) -> torch.Tensor:
 
 def _copy_without_data(run: ModelRun) -> ModelRun:
     try:
+        if run.copied and all(tensor.is_meta for tensor in (*run.model.parameters(), *run.tensors)):
+            check_twin(run.model)
+            return run
         return replace(twin_of(run), copied=True)
     except NoTwinError as problem:
         raise InputError(

@@ -53,6 +53,7 @@ def count(
     precision: str | None = None,
     accumulate: int | None = None,
     fsdp: Mapping[str, Any] | None = None,
+    tp_plan: Mapping[str, Any] | None = None,
     strict: bool = False,
 ) -> Profile:
     """Count one run of a model exactly, without timing it: parameters, MACs, FLOPs, bytes, module by module.
@@ -74,7 +75,8 @@ def count(
     `checkpoint` is "none", "full" (each block runs again in backward) or "selective" (attention and every second product
     are kept); `precision="bf16"` keeps float32 weights and computes in bfloat16, without it everything has the model's
     dtype; `accumulate` micro-batches come before the optimizer's step; `fsdp` has the switches of FSDP2:
-    {"reshard": False, "reduce": "fp32", "offload": True, "wrap": 2}.
+    {"reshard": False, "reduce": "fp32", "offload": True, "wrap": 2}; `tp_plan` says which layers `tp` divides, and how, if
+    the model's own plan does not: {"layers.*.up": "colwise"}, or torch's ParallelStyle objects in the place of names.
 
     >>> import torch, flopsight
     >>> flopsight.count(torch.nn.Linear(8, 2), args=(torch.ones(4, 8),)).macs
@@ -83,10 +85,11 @@ def count(
     if on not in ("real", "copy", "meta"):
         raise InputError(f"on must be 'real', 'copy' or 'meta', not {on!r}.")
     meta = on == "meta" or mesh is not None
-    options = job_options(mesh, checkpoint, precision, accumulate, fsdp)
+    options = job_options(mesh, checkpoint, precision, accumulate, fsdp, tp_plan)
     with run_of(model, args, kwargs, input_shape, train=train, loss=loss, optimizer=optimizer, meta=meta) as run:
         if mesh is not None:
-            result = count_dry(run, mesh, rank, options)
+            ours = isinstance(model, str)  # so it need not be copied
+            result = count_dry(replace(run, copied=ours), mesh, rank, options)
         else:
             _warn_of_copies(run, on)
             with run_on(run, on) as chosen:

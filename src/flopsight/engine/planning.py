@@ -10,7 +10,7 @@ from ..analysis.plan.job_case import OPTIMIZERS, PRECISIONS, Case, check_choice
 from ..analysis.plan.machine import Machine, machine_of
 from ..analysis.plan.mesh_search import batch_splits, check_shape, meshes, written
 from ..analysis.plan.pricing import best_split, ranked
-from ..distributed.job_options import CHECKPOINTS, job_options
+from ..distributed.job_options import CHECKPOINTS, is_part, job_options
 from ..distributed.mesh_axes import check_mesh
 from ..errors import InputError, whole_number
 from ..results.plan import Plan, PlanOption
@@ -65,7 +65,7 @@ def plan(
     check_choice("The optimizer", optimizer, OPTIMIZERS)
     if checkpoint is not None:
         check_choice("checkpoint", checkpoint, CHECKPOINTS)
-    job_options({"fsdp": 2}, fsdp=fsdp)
+    _check_switches(fsdp, mesh)
     machine = machine_of(on, gpus=gpus, gpus_per_node=gpus_per_node, between_nodes=between_nodes, assume=assume)
     given = check_mesh(mesh) if mesh is not None else None
     if serve:
@@ -112,10 +112,15 @@ def _options(
 ) -> list[PlanOption]:
     batch, micro_batch, accumulate = sizes
     tried = [dict(case.mesh)] if case.mesh else list(meshes(gpus, machine.gpus_per_node, counts.shape))
+    if parts := case.parts_kept:
+        tried = [mesh for mesh in tried if mesh.get("fsdp", 1) % parts == 0 and mesh["fsdp"] > parts]
+        if not tried:
+            raise InputError(f"reshard={parts} is a part of an fsdp axis, and no mesh of {gpus} GPUs has a larger one.")
     found = []
     for mesh in tried:
         one = replace(case, mesh=mesh)
         splits = batch_splits(batch, one.replicas, one.axis("pp"), micro_batch, accumulate)
+        splits = [split for split in splits if split[0] % one.axis("ep") == 0]
         for checkpoint in checkpoints if splits else ():
             option = best_split(replace(one, checkpoint=checkpoint), splits, counts.workload, machine)
             if option is not None:
@@ -128,10 +133,20 @@ def _options(
 def _no_split(tried: Sequence[Mapping[str, int]], sizes: tuple[int | None, int | None, int | None]) -> InputError:
     batch, micro_batch, accumulate = sizes
     given = [f"{name} {value}" for name, value in (("micro-batch", micro_batch), ("accumulation", accumulate)) if value]
-    replicas = sorted({mesh.get("dp", 1) * mesh.get("fsdp", 1) for mesh in tried})
     where = f"the mesh {written(tried[0])}" if len(tried) == 1 else "any mesh"
-    least = replicas[0] * (micro_batch or 1) * (accumulate or 1)
+    ep = min(mesh.get("ep", 1) for mesh in tried)
+    if micro_batch and micro_batch % ep:
+        return InputError(f"A micro-batch of {micro_batch} cannot be shared by ep={ep} ranks; take a multiple of {ep}.")
+    replicas = min(mesh.get("dp", 1) * mesh.get("fsdp", 1) * mesh.get("ep", 1) for mesh in tried)
+    least = replicas * ((micro_batch or ep) // ep) * (accumulate or 1)
     return InputError(
         f"A batch of {batch} cannot be divided on {where}{' with ' + ' and '.join(given) if given else ''}: "
-        f"{replicas[0]} ranks hold a sample of their own, so take a multiple of {least}."
+        f"{replicas} ranks hold a sample of their own, so take a multiple of {least}."
     )
+
+
+def _check_switches(fsdp: Mapping[str, Any] | None, mesh: Mapping[str, int] | None) -> None:
+    """Refuse switches of FSDP that have no meaning, or none on the mesh that is given."""
+    part = (fsdp or {}).get("reshard") if isinstance(fsdp, Mapping) else None
+    ranks = mesh.get("fsdp", 1) if isinstance(mesh, Mapping) else 1
+    job_options({"fsdp": ranks if ranks > 1 else 2 * part if is_part(part) else 2}, fsdp=fsdp)

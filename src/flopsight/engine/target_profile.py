@@ -50,7 +50,8 @@ def profile_target(
     with users_code(target.text, described(target.args, target.kwargs)), nullcontext() if train else torch.no_grad():
         how: dict[str, Any] = {"train": train, "optimizer": step, "loss": loss if train else None}
         if mesh is not None:
-            result = count_dry(make_run(model, target.args, target.kwargs, **how), mesh, rank, job, kernels=kernels)
+            run = replace(make_run(model, target.args, target.kwargs, **how), copied=True)
+            result = count_dry(run, mesh, rank, job, kernels=kernels)
         elif meta:
             result = count(model, target.args, target.kwargs, on="meta", **how)
         else:

@@ -45,8 +45,13 @@ class Case:
 
     @property
     def shards(self) -> int:
-        """Ranks over which what lasts is sharded: those of fsdp and, since they share gradients, of cp."""
+        """Ranks over which experts are sharded: those of fsdp and, since they share gradients, of cp."""
         return self.axis("fsdp") * self.axis("cp")
+
+    @property
+    def dense_shards(self) -> int:
+        """Ranks over which everything else is sharded: those of ep share its gradients too."""
+        return self.shards * self.axis("ep") if self.shards > 1 else 1
 
     @property
     def replicas(self) -> int:
@@ -93,6 +98,12 @@ class Case:
         """Whether gathered weights are freed after forward; over stages they stay for all micro-batches."""
         given = self.fsdp.get("reshard")
         return self.axis("pp") == 1 if given is None else bool(given)
+
+    @property
+    def parts_kept(self) -> int:
+        """Ranks of which each keeps a part of gathered weights after forward; 0: they are freed, or stay whole."""
+        given = self.fsdp.get("reshard")
+        return given if isinstance(given, int) and not isinstance(given, bool) else 0
 
     @property
     def offloads(self) -> bool:

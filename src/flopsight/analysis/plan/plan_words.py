@@ -56,6 +56,8 @@ def assumptions(work: Workload, case: Case, machine: Machine) -> tuple[str, ...]
     lines = [*machine_words(machine), _state(case)]
     if case.shards > 1:
         kept = "freed after forward" if case.reshards else "kept until backward"
+        if case.parts_kept:
+            kept = f"kept until backward in parts, each on one of {case.parts_kept} ranks"
         lines.append(
             f"FSDP gathers a unit of {case.wrap} block{'s' if case.wrap > 1 else ''} while the one before runs, reduces gradients "
             f"beside backward; gathered weights are {kept}; the first gather and the last reduction are not covered"
@@ -71,7 +73,8 @@ def assumptions(work: Workload, case: Case, machine: Machine) -> tuple[str, ...]
         )
     if case.axis("ep") > 1:
         lines.append(
-            "expert parallel by closed form: tokens spread evenly over experts, two exchanges a block and pass"
+            "expert parallel by closed form: ep ranks share a micro-batch sample by sample, tokens spread evenly over experts, two "
+            "exchanges a block and pass; what is not an expert is sharded over ep too, or averaged"
         )
     if case.axis("pp") > 1:
         chunks = min(machine.chunks, max(1, work.depth // case.axis("pp")))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .job_case import Case
 from .machine import Machine
-from .step_time import blocks_a_stage, held_params
+from .step_time import blocks_a_stage, held_params, sharded_params
 from .workload import Part, Workload
 
 Memory = dict[str, int]
@@ -13,8 +13,8 @@ Memory = dict[str, int]
 def rank_memory(work: Workload, case: Case, machine: Machine) -> Memory:
     """The peak by kind: at the start of backward, when all activations are kept, or at its end, when all gradients are."""
     stages = case.axis("pp")
-    held = held_params(Part(params=work.params // stages, experts=work.experts // stages), case)
-    shard = held / case.shards
+    whole = Part(params=work.params // stages, experts=work.experts // stages)
+    held, shard = held_params(whole, case), sharded_params(whole, case)
     on_device = 0.0 if case.offloads else 1.0
     lasting = {
         "parameters": on_device * shard * case.weight_bytes,
@@ -52,8 +52,10 @@ def _gathered(work: Workload, case: Case, held: float, *, at_loss: bool) -> dict
         return {"gathered": cast}
     block = max((held_params(part, case) for part in work.blocks), default=0.0)
     rest = held_params(work.rest, case) if case.axis("pp") == 1 else 0.0
-    if at_loss:  # the unit that runs, and the root, which stays gathered
-        return {"gathered": (rest + case.wrap * block if case.reshards else held) * case.compute_bytes}
+    if at_loss:  # the unit that runs, and the root, which stays gathered; of all others the parts that are kept
+        running = min(held, rest + case.wrap * block)
+        kept = (held - running) / case.parts_kept if case.parts_kept else 0.0
+        return {"gathered": (running + kept if case.reshards else held) * case.compute_bytes}
     whole = rest + 2 * case.wrap * block if case.reshards else held
     return {"gathered": (whole + rest + case.wrap * block) * case.compute_bytes}
 

@@ -113,7 +113,7 @@ def _in_one_stage(work: Workload, case: Case, machine: Machine) -> Seconds:
     for part in work.blocks:
         forward, backward = passes(part, work, case, machine, block=True)
         ahead, behind = gathers(part, case, machine), reductions(part, case, machine)
-        again = ahead if case.reshards else 0.0
+        again = gathers_again(part, case, machine)
         for one, beside in ((forward, ahead), (backward, again + behind)):
             _add(parts, one.parts, m * part.count)
             parts[SHARDS] += m * part.count * uncovered(one.total, beside, machine.shares.overlap)
@@ -166,33 +166,67 @@ def blocks_a_stage(depth: int, stages: int) -> tuple[int, int]:
 
 def held_params(part: Part, case: Case) -> float:
     """Parameters of a part that one rank computes with: divided over tp, experts over ep too."""
-    return ((part.params - part.experts) + part.experts / case.axis("ep")) / case.axis("tp")
+    return sum(_held(part, case))
+
+
+def _held(part: Part, case: Case) -> tuple[float, float]:
+    """Those outside experts, and those in them."""
+    return (part.params - part.experts) / case.axis("tp"), part.experts / case.axis("ep") / case.axis("tp")
+
+
+def sharded_params(part: Part, case: Case) -> float:
+    """Parameters of a part that last on one rank."""
+    dense, experts = _held(part, case)
+    return dense / case.dense_shards + experts / case.shards
+
+
+def _units(part: Part, case: Case) -> list[tuple[float, int, int]]:
+    """What of a part is gathered and reduced together: parameters, ranks, how far these are apart."""
+    dense, experts = _held(part, case)
+    if case.axis("ep") == 1:
+        return [(dense + experts, case.shards, case.apart("cp"))]
+    return [(dense, case.dense_shards, case.apart("ep")), (experts, case.shards, case.apart("cp"))]
 
 
 def gathers(part: Part, case: Case, machine: Machine) -> float:
     """Seconds in which FSDP gathers the weights of a part."""
-    ranks = case.shards
-    shard = held_params(part, case) * case.compute_bytes / ranks
-    return machine.seconds(ALL_GATHER, shard, ranks, case.apart("cp"))
+    return sum(
+        machine.seconds(ALL_GATHER, held * case.compute_bytes / ranks, ranks, apart)
+        for held, ranks, apart in _units(part, case)
+    )
+
+
+def gathers_again(part: Part, case: Case, machine: Machine) -> float:
+    """Seconds in which backward gathers them once more: over fewer ranks if each of those kept a part."""
+    if case.parts_kept:
+        kept = held_params(part, case) * case.compute_bytes / case.parts_kept
+        return machine.seconds(ALL_GATHER, kept, case.parts_kept, case.apart("cp"))
+    return gathers(part, case, machine) if case.reshards else 0.0
 
 
 def reductions(part: Part, case: Case, machine: Machine) -> float:
     """Seconds in which FSDP reduces the gradients of a part, over replicas too."""
-    ranks, copies = case.shards, case.axis("dp")
-    if ranks == 1:
+    if case.shards == 1:
         return 0.0
-    handed = held_params(part, case) * case.reduce_bytes
-    between = machine.seconds(ALL_REDUCE, handed / ranks, copies, case.apart("dp")) / case.accumulate
-    return machine.seconds(REDUCE_SCATTER, handed, ranks, case.apart("cp")) + between
+    copies, found = case.axis("dp"), 0.0
+    for held, ranks, apart in _units(part, case):
+        handed = held * case.reduce_bytes
+        between = machine.seconds(ALL_REDUCE, handed / ranks, copies, case.apart("dp")) / case.accumulate
+        found += machine.seconds(REDUCE_SCATTER, handed, ranks, apart) + between
+    return found
 
 
 def _averaging(params: float, experts: float, case: Case, machine: Machine, back: float, depth: int) -> float:
     """Seconds of averaging gradients over plain replicas that the last micro-batch's backward does not cover."""
-    copies = case.axis("dp")
-    if copies == 1 or case.shards > 1:
+    copies, ep = case.axis("dp"), case.axis("ep")
+    if copies * ep == 1 or case.shards > 1:
         return 0.0
-    held = held_params(Part(params=int(params), experts=int(experts)), case)
-    whole = machine.seconds(ALL_REDUCE, held * case.gradient_bytes, copies, case.apart("dp"))
+    dense, own = (held * case.gradient_bytes for held in _held(Part(params=int(params), experts=int(experts)), case))
+    apart = case.apart("dp")
+    whole = machine.seconds(ALL_REDUCE, dense + own, copies, apart)
+    if ep > 1:
+        whole = machine.seconds(ALL_REDUCE, dense, copies * ep, case.apart("ep"))
+        whole += machine.seconds(ALL_REDUCE, own, copies, apart)
     return uncovered(back, whole, machine.shares.overlap) + whole / max(1, depth)
 
 
@@ -205,7 +239,7 @@ def optimizer_seconds(work: Workload, case: Case, machine: Machine) -> float:
     """The update: weights, gradients and state, read and written once by a fused optimizer."""
     stages = case.axis("pp")
     whole = Part(params=work.params // stages, experts=work.experts // stages)
-    held = held_params(whole, case) / case.shards
+    held = sharded_params(whole, case)
     moved = held * (3 * case.weight_bytes + 2 * case.state_bytes)
     if case.offloads:
         crossing = held * (case.gradient_bytes + case.weight_bytes)

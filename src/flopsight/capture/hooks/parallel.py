@@ -155,7 +155,12 @@ def _group(args: Mapping[str, Any]) -> Any:
     if isinstance(name, str):
         return groups._resolve_process_group(name)
     boxed = args.get("process_group")
-    return None if boxed is None else groups.ProcessGroup.unbox(boxed)
+    return None if boxed is None else unboxed(boxed)
+
+
+def unboxed(boxed: Any) -> Any:
+    """The process group that an op was given."""
+    return _module("torch.distributed.distributed_c10d").ProcessGroup.unbox(boxed)
 
 
 def averages_gradients(module: nn.Module) -> bool:

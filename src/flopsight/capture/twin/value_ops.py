@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
-from ..hooks import internals
-from .known_values import Unknowable, contents_of, value_of, with_value
+from ..hooks import internals, parallel
+from .known_values import Read, Unknowable, contents_of, forget, value_of, with_value
 
 Tensor = torch.Tensor
 Assume = Callable[[str], None]
@@ -20,6 +20,7 @@ ZERO = (
     "the figures are a lower bound"
 )
 BALANCED = "a router on unknown values chooses every expert equally often"
+ALIKE = "the other ranks' tokens choose experts as those of this rank do"
 DRAWN = "a random number decides what runs, and it was drawn anew"
 FINITE = "numbers that depend on data are finite"
 FEW = 16
@@ -158,11 +159,29 @@ def finite(func: Any, args: Any, _kwargs: Any, output: Any, assume: Assume) -> N
     with_value(output, answer)
 
 
+def exchanged(_func: Any, args: Any, _kwargs: Any, _output: Any, assume: Assume) -> None:
+    """What the other ranks send, if it is known what this one does: they are taken to be alike, so each sends what this one keeps."""
+    received, sent, boxed, *splits = args[:5]
+    if contents_of(sent) is None or any(splits):
+        forget(received)
+        return
+    group = parallel.unboxed(boxed)
+    place, ways, shape = group.rank(), group.size(), received.shape
+    kept = Read(sent)
+
+    def answer() -> Tensor:
+        assume(ALIKE)
+        return kept.of(kept.contents.elements).reshape(ways, -1)[place].repeat(ways).view(shape)
+
+    with_value(received, answer, assumed=True)
+
+
 AFTER: dict[Any, Callable[[Any, Any, Any, Any, Assume], None]] = internals.by_op(
     {
         "aten.topk.default": chosen,
         "aten.argmax.default": chosen,
         "aten.max.dim": chosen,
+        "c10d.alltoall_base_.default": exchanged,
         "aten.rand.default": drawn,
         "aten.isnan.default": finite,
         "aten.isinf.default": finite,
