@@ -15,7 +15,13 @@ OF_MODULES = {"_parameters", "_buffers", "_modules"}
 """What a module registers, as subclasses of nn.Module may read it."""
 ELSEWHERE = {
     "capture/hooks/parallel.py": {"_resolve_process_group", "_get_ddp_logging_data"},
-    "distributed/cutting.py": {"_get_fsdp_state", "_lazy_init"},
+    "distributed/cutting.py": {
+        "_get_fsdp_state",
+        "_lazy_init",
+        "_flatten",
+        "_set_params_and_buffers_to_ignore_for_model",
+        "torch.distributed.tensor.parallel.ddp._pre_dp_module_transform",
+    },
     "distributed/dryrun.py": {
         "torch.testing._internal.distributed.fake_pg.FakeStore",
         "_C",

@@ -49,6 +49,22 @@ def test_without_resharding_all_weights_are_gathered():
     assert memory["gathered"] == 2 * PARAMS
 
 
+def test_of_gathered_weights_each_of_four_ranks_keeps_a_part():
+    memory = rank_memory(LARGE, case({"fsdp": 8}, accumulate=2, fsdp={"reshard": 4}), MACHINE)
+
+    running = 2_000_000 + 1_000_000
+    assert memory["gathered"] == 2 * (running + (PARAMS - running) // 4)
+
+
+def test_ranks_of_experts_shard_what_is_not_an_expert_among_all_of_them():
+    experts = replace(WORK, blocks=(replace(BLOCK, experts=800_000),))
+
+    memory = rank_memory(experts, case({"fsdp": 2, "ep": 4}, accumulate=2), MACHINE)
+
+    held = (PARAMS - 4 * 800_000) // 8 + 4 * 800_000 // 4 // 2
+    assert (memory["parameters"], memory["optimizer"]) == (4 * held, 8 * held)
+
+
 def test_offloading_leaves_what_is_computed_with():
     memory = rank_memory(WORK, case({"fsdp": 8}, accumulate=2, fsdp={"offload": True}), MACHINE)
 

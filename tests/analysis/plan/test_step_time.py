@@ -127,3 +127,24 @@ def test_replicas_average_gradients_behind_the_last_backward():
 def test_what_runs_side_by_side_pays_a_share_of_the_shorter():
     assert uncovered(4.0, 1.0, 0.25) == 0.25
     assert uncovered(1.0, 4.0, 0.25) == 3.25
+
+
+def test_parts_that_four_ranks_keep_are_gathered_from_those_in_backward():
+    wide = replace(WORK, blocks=(replace(BLOCK, params=10**12),))
+
+    freed, parted = (
+        predict_step(wide, case({"fsdp": 16}, fsdp={"reshard": again}), MACHINE)["sharding"] for again in (True, 4)
+    )
+
+    between_nodes, inside = 2 * 1e12 * 15 / 16 / 8e10, 2 * 1e12 * 3 / 4 / 1e11
+    assert freed - parted == pytest.approx(4 * (between_nodes - inside))
+
+
+def test_ranks_of_experts_average_everything_but_experts():
+    experts = replace(WORK, blocks=(replace(BLOCK, params=10**9, experts=8 * 10**8),), rest=replace(REST, params=0))
+    no_overlap = replace(MACHINE, shares=replace(MACHINE.shares, overlap=1.0))
+
+    parts = predict_step(experts, case({"ep": 4}), no_overlap)
+
+    whole = 2 * 3 / 4 * 4 * (4 * 2 * 10**8) / 1e11  # gradients of four blocks in float32
+    assert parts["data parallel"] == pytest.approx(whole + whole / 4)

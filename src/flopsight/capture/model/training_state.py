@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.autograd.graph import GradientEdge
 
 from ..hooks.optimizer_steps import optimizer_steps, with_inner
 from ..hooks.patches import Call, wrapped
@@ -90,7 +91,7 @@ def kept_gradients(parameters: Iterable[torch.Tensor]) -> Iterator[None]:
             nonlocal looked
             if not looked:
                 looked = True
-                for leaf in leaves_below([tensors] if isinstance(tensors, torch.Tensor) else tensors):
+                for leaf in leaves_below([tensors] if isinstance(tensors, torch.Tensor | GradientEdge) else tensors):
                     note(leaf)
             return backward(tensors, *args, **kwargs)
 
@@ -105,9 +106,14 @@ def kept_gradients(parameters: Iterable[torch.Tensor]) -> Iterator[None]:
         put_all_back(partial(setattr, leaf, "grad", gradient) for leaf, gradient in noted.values())
 
 
-def leaves_below(tensors: Iterable[torch.Tensor]) -> Iterator[torch.Tensor]:
-    """The leaves that a backward from these tensors gives a gradient."""
-    waiting = [tensor.grad_fn for tensor in tensors if tensor.grad_fn is not None]
+def first_node(root: Any) -> Any:
+    """Where a backward from a tensor, or from an edge of its graph, begins; None if it cannot."""
+    return root.node if isinstance(root, GradientEdge) else getattr(root, "grad_fn", None)
+
+
+def leaves_below(tensors: Iterable[torch.Tensor | GradientEdge]) -> Iterator[torch.Tensor]:
+    """The leaves that a backward from these tensors, or edges of their graphs, gives a gradient."""
+    waiting = [node for node in map(first_node, tensors) if node is not None]
     seen = set(waiting)
     while waiting:
         node = waiting.pop()

@@ -12,10 +12,12 @@ from functools import partial
 from typing import Any
 
 import torch
+from torch.autograd.graph import GradientEdge
 
 from ..hooks import internals
 from ..hooks.patches import Call, wrapped
 from ..model.sites import Site
+from ..model.training_state import first_node
 from .clock import pausing
 from .module_marks import Timer
 
@@ -52,7 +54,7 @@ class BackwardTimes:
             if not isinstance(roots, torch.Tensor | Sequence):
                 roots = tuple(roots)  # an iterator can be read only once
                 args, kwargs = ((roots, *args[1:]), kwargs) if args else (args, kwargs | {first: roots})
-            with self._marked([roots] if isinstance(roots, torch.Tensor) else roots):
+            with self._marked([roots] if isinstance(roots, torch.Tensor | GradientEdge) else roots):
                 return backward(*args, **kwargs)
 
         return watched
@@ -62,7 +64,7 @@ class BackwardTimes:
         """Mark the nodes of a graph; a graph that a checkpoint runs within another backward shares its log."""
         with ExitStack() as stack:
             with pausing():  # adding and removing marks is not the user's time
-                for node in _nodes([getattr(root, "grad_fn", None) for root in roots]):
+                for node in _nodes(list(map(first_node, roots))):
                     self._mark(node, self._row(node), stack)
             self._depth += 1
             self._timer.again = self.log.append
