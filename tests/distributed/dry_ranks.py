@@ -20,7 +20,7 @@ from torch.utils.checkpoint import CheckpointPolicy, create_selective_checkpoint
 
 import flopsight
 
-WIDTH, HEADS, VOCABULARY, BATCH, LENGTH = 24, 4, 52, 2, 8
+WIDTH, HEADS, VOCABULARY, BATCH, LENGTH = 24, 4, 50, 2, 8
 MESHES = {
     "fsdp": {"fsdp": 4},
     "tp": {"tp": 4},
@@ -66,10 +66,9 @@ OPTIONS = {
     "fsdp_parted": {"fsdp": {"reshard": 2}},
     "tp_gathered": {
         "tp_plan": {
-            "layers.*.o": "rowwise_split_input",
+            "layers.*.o": RowwiseParallel(input_layouts=Replicate()),
             "layers.*.up": "colwise_gather_output",
             "layers.*.down": "rowwise_split_input",
-            "head": ColwiseParallel(output_layouts=Replicate()),
         }
     },
 }
@@ -183,7 +182,6 @@ def divided(name):
         whole, split = ColwiseParallel(output_layouts=Replicate()), RowwiseParallel(input_layouts=Replicate())
         for layer in model.layers:
             parallelize_module(layer, mesh["tp"], {"o": split, "up": whole, "down": split})
-        parallelize_module(model, mesh["tp"], {"head": whole})
     elif "tp" in names:
         styles = {"colwise": ColwiseParallel, "rowwise": RowwiseParallel}
         plan = {path.removeprefix("layers.*."): styles[style]() for path, style in Language._tp_plan.items()}

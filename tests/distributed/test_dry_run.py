@@ -202,8 +202,8 @@ def test_offloaded_shards_their_gradients_and_state_leave_the_device():
         ({"tp_plan": {"head": "colwise"}}, "the mesh has no tp axis of two ranks or more"),
         ({"tp_plan": {"neck": "colwise"}, "mesh": {"tp": 4}}, "The plan for tp=4 names no layer of this model: neck."),
         (
-            {"tp_plan": {"head": "colwize"}, "mesh": {"tp": 4}},
-            "divides head (Linear) as 'colwize'. Did you mean 'colwise'?",
+            {"tp_plan": {"layers.*.up": "colwize"}, "mesh": {"tp": 4}},
+            "divides layers.0.up (Linear) as 'colwize'. Did you mean 'colwise'?",
         ),
         ({"accumulate": 0}, "accumulate must be a whole number, 1 or more, not 0."),
         ({"fsdp": {"wrap": 2}, "mesh": {"tp": 4}}, "wrap of FSDP needs an fsdp axis of two ranks or more"),

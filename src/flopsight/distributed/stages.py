@@ -151,7 +151,8 @@ class Stage:
         given: tuple[torch.Tensor, ...] = (batch,) if self.number == 0 else ()
         target: dict[str, Any] = {"target": batch} if self.is_last else {}
         asks = next((kind for kind in type(schedule).__mro__ if "_warmup_p2p" in vars(kind)), None)
-        with wrapped(asks, "_warmup_p2p", _static) if asks is not None else nullcontext():
+        static = wrapped(asks, "_warmup_p2p", _static) if asks is not None else nullcontext()
+        with static, wrapped(torch.random, "fork_rng", _unforked):
             schedule._initialize_stage(given, {}, **(target if _takes_target(schedule) else {}))
 
         def step() -> None:
@@ -173,6 +174,11 @@ def _cannot(stage: Stage, problem: BaseException) -> InputError:
 def _takes_target(schedule: Any) -> bool:
     """Whether this torch works shapes of the loss out before the first step; up to 2.11 it does not."""
     return "target" in signature(schedule._initialize_stage).parameters
+
+
+def _unforked(_plain: Any) -> Any:
+    """Nothing is drawn without data, and torch 2.12 takes every device that is not a CPU for one of CUDA's."""
+    return lambda *_args, **_kwargs: nullcontext()
 
 
 def _static(_plain: Any) -> Any:

@@ -104,9 +104,8 @@ def _counted(
         counted = replace(counted, part="", batch_size=size and size * times, tokens=tokens and tokens * times)
     if parts > 1:  # whose ranks work on one batch, though they share gradients as if each had its own
         world = counted.world
-        ways = {"data_parallel": world.data_parallel // parts, "model_parallel": world.model_parallel * parts}
-        said = (*counted.caveats, Assumed(CLOSED_FORM))
-        counted = replace(counted, caveats=said, world=replace(world, **ways))
+        world = replace(world, data_parallel=world.data_parallel // parts, model_parallel=world.model_parallel * parts)
+        counted = replace(counted, caveats=(*counted.caveats, Assumed(CLOSED_FORM)), world=world)
     if parts * mesh.get("ep", 1) > 1:  # axes that are joined for sharding
         asked = {name: size for name, size in mesh.items() if size > 1}
         counted = replace(counted, part="", world=replace(counted.world, mesh=asked))

@@ -147,6 +147,6 @@ def _no_split(tried: Sequence[Mapping[str, int]], sizes: tuple[int | None, int |
 
 def _check_switches(fsdp: Mapping[str, Any] | None, mesh: Mapping[str, int] | None) -> None:
     """Refuse switches of FSDP that have no meaning, or none on the mesh that is given."""
-    part = (fsdp or {}).get("reshard") if isinstance(fsdp, Mapping) else None
+    part: Any = fsdp.get("reshard") if isinstance(fsdp, Mapping) else None
     ranks = mesh.get("fsdp", 1) if isinstance(mesh, Mapping) else 1
     job_options({"fsdp": ranks if ranks > 1 else 2 * part if is_part(part) else 2}, fsdp=fsdp)

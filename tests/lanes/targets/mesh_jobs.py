@@ -1,6 +1,7 @@
 """Real jobs of two and four ranks, divided by transformers' own functions, for meshes that are also tried without the job."""
 
 import torch
+from lanes import torchvision_ops
 from torch import distributed
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
@@ -11,6 +12,7 @@ from transformers.distributed.tensor_parallel import apply_tensor_parallelism
 
 import flopsight
 
+torchvision_ops.define()
 SIZES = {
     "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
     "vocab_size": 64, "pad_token_id": 0, "use_cache": False,
