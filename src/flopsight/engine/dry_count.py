@@ -102,14 +102,20 @@ def _counted(
         times = stage.microbatches
         size, tokens = batch_size_of(twin), tokens_of(twin)
         counted = replace(counted, part="", batch_size=size and size * times, tokens=tokens and tokens * times)
+    return replace(_named(counted, mesh), dry_run=True, unsharded=figures if whole else None)
+
+
+def _named(counted: Profile, mesh: Mapping[str, int]) -> Profile:
+    """The profile with the axes that were asked for, also if some of them are joined for sharding."""
+    parts, world = mesh.get("cp", 1), counted.world
     if parts > 1:  # whose ranks work on one batch, though they share gradients as if each had its own
-        world = counted.world
-        world = replace(world, data_parallel=world.data_parallel // parts, model_parallel=world.model_parallel * parts)
-        counted = replace(counted, caveats=(*counted.caveats, Assumed(CLOSED_FORM)), world=world)
-    if parts * mesh.get("ep", 1) > 1:  # axes that are joined for sharding
-        asked = {name: size for name, size in mesh.items() if size > 1}
-        counted = replace(counted, part="", world=replace(counted.world, mesh=asked))
-    return replace(counted, dry_run=True, unsharded=figures if whole else None)
+        ways = world.model_parallel * parts
+        world = replace(world, data_parallel=world.data_parallel // parts, model_parallel=ways)
+        counted = replace(counted, caveats=(*counted.caveats, Assumed(CLOSED_FORM)))
+    if parts * mesh.get("ep", 1) == 1:
+        return counted
+    asked = {name: size for name, size in mesh.items() if size > 1}
+    return replace(counted, part="", world=replace(world, mesh=asked))
 
 
 def _whole(twin: ModelRun, options: JobOptions, watched: Options) -> Whole:
