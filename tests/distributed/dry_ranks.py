@@ -13,7 +13,6 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import Replicate
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
-from torch.distributed.tensor.parallel.ddp import _pre_dp_module_transform
 from torch.nn import functional as F
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.checkpoint import CheckpointPolicy, create_selective_checkpoint_contexts
@@ -43,7 +42,6 @@ MESHES = {
     "fsdp_pairs": {"fsdp": 4},
     "fsdp_accumulated": {"fsdp": 4},
     "tp_fused": {"tp": 4},
-    "dp_tp": {"dp": 2, "tp": 2},
     "fsdp_parted": {"fsdp": 4},
     "tp_gathered": {"tp": 4},
 }
@@ -201,8 +199,6 @@ def divided(name):
         return fully_shard(model, **how)
     if name.endswith("bf16"):
         model.forward = torch.autocast("cpu", torch.bfloat16)(model.forward)
-    if name == "dp_tp":
-        _pre_dp_module_transform(model)
     return DistributedDataParallel(model, process_group=mesh["dp"].get_group()) if "dp" in names else model
 
 

@@ -40,6 +40,7 @@ APART = {
     "fsdp_bf16_reduced": {"whole"},
     "fsdp_accumulated": {*PEAK, "whole", "optimizer"},
     "tp_fused": {"whole"},
+    "tp_gathered": PEAK,
 }
 """What a real job shows otherwise.
 
@@ -71,7 +72,8 @@ def test_every_figure_of_a_dry_run_is_the_real_rank_s(jobs, name, rank):
     apart = APART.get(name, set())
     assert not [f for f in TOTALS if f not in apart and getattr(real, f) != getattr(tried, f)]
     if real.peak_bytes is not None:
-        assert tried.peak_bytes == pytest.approx(real.peak_bytes, rel=0.011)
+        held_longer = 0.1 if name == "tp_gathered" else 0.011  # whole results of its products travel
+        assert tried.peak_bytes == pytest.approx(real.peak_bytes, rel=held_longer)
     assert tried.dry_run and not real.dry_run
     rows = {node.path: node for node in tried.walk()}
     assert list(rows) == [node.path for node in real.walk()]
@@ -278,6 +280,7 @@ def test_a_model_that_raises_leaves_no_process_group():
             "ep=2 divides experts by a model's own plan (transformers' `_ep_plan`), and this model brings none",
         ),
         ({"ep": 2, "tp": 2}, "A dry run divides experts over ep=2 or every expert over tp=2, not both"),
+        ({"dp": 2, "tp": 2}, "DistributedDataParallel would average tensors that tp divides, which it does not take"),
         ({"dp": 2, "ep": 2}, "shard them, with fsdp in the place of dp or beside cp"),
         ({}, 'A mesh is a dict of sizes by axis, like {"fsdp": 128, "tp": 8}'),
     ],

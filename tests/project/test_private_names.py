@@ -20,7 +20,6 @@ ELSEWHERE = {
         "_lazy_init",
         "_flatten",
         "_set_params_and_buffers_to_ignore_for_model",
-        "torch.distributed.tensor.parallel.ddp._pre_dp_module_transform",
     },
     "distributed/dryrun.py": {
         "torch.testing._internal.distributed.fake_pg.FakeStore",

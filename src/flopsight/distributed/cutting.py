@@ -42,7 +42,7 @@ def cut(
         _shard(model, _over(mesh, SHARDING), how, list(blocks.values()), options.wrap)
         _settle(model, train=train)
         return model
-    replicas = [name for name in ("dp", *SHARDING[1:]) if name in names]
+    replicas = [name for name in ("dp", *SHARDING[1:]) if name in names and mesh[name].size() > 1]
     return _replicated(model, _joined(mesh, replicas), experts) if replicas else model
 
 
@@ -101,14 +101,11 @@ def _settle(model: Any, *, train: bool) -> None:
 
 
 def _replicated(model: nn.Module, mesh: DeviceMesh, experts: list[nn.Module]) -> nn.Module:
-    from torch.distributed.tensor.parallel.ddp import _pre_dp_module_transform
     from torch.nn.parallel import DistributedDataParallel
 
     own = {id(parameter) for module in experts for parameter in module.parameters()}
     kept = [name for name, parameter in model.named_parameters() if id(parameter) in own]
     DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(model, kept)
-    if any(hasattr(parameter, "device_mesh") and id(parameter) not in own for parameter in model.parameters()):
-        _pre_dp_module_transform(model)  # the wrapper takes plain tensors in its buckets
     answering: Any = Answering(mesh.get_group())
     wrapped = DistributedDataParallel(model, process_group=answering, init_sync=False)
     wrapped.process_group = mesh.get_group()  # whose ranks torch knows; the reducer has the group that answers,

@@ -55,6 +55,11 @@ def check_dry(mesh: Mapping[str, int], rank: int) -> None:
         raise InputError(
             f"A dry run divides experts over ep={experts} or every expert over tp={tensors}, not both: leave one of them out."
         )
+    if tensors > 1 and mesh.get("fsdp", 1) == 1 and max(copies, mesh.get("cp", 1)) > 1:
+        raise InputError(
+            f"In {written(mesh)}, DistributedDataParallel would average tensors that tp divides, which it does not take: "
+            f"shard them, with fsdp in the place of dp or beside cp."
+        )
     if experts > 1 and mesh.get("fsdp", 1) == 1 and max(copies, mesh.get("cp", 1)) > 1:
         raise InputError(
             f"In {written(mesh)}, ranks with the same experts would average gradients apart from all others, which "
