@@ -75,7 +75,8 @@ def test_a_sweep_needs_neither_numpy_nor_pandas():
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", script], capture_output=True, text=True, check=False)
 
     assert done.returncode == 0, done.stderr
-    assert "linear" in done.stdout
+    rows = [line.split()[:4] for line in done.stdout.splitlines()[2:4]]
+    assert rows == [[f"{n}" for n in (w, 9 * w, 4 * 8 * w, 2 * 4 * 8 * w + 4 * w)] for w in (2, 4)]
     assert "to_frame() needs pandas, which is not installed: pip install pandas." in done.stdout
 
 

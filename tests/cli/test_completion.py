@@ -20,6 +20,7 @@ from flopsight.targets.presets import preset_names
 COMMANDS = {command.callback.__name__: command.callback for command in app.registered_commands}
 COMPLETED = {
     "target": completion.complete_target,
+    "draft": completion.complete_target,
     "format": completion.complete_format,
     "device": completion.complete_device,
     "on": completion.complete_hardware,

@@ -52,7 +52,7 @@ def test_a_measured_step_is_held_against_the_stated_peak(checkpointed):
     assert profile.hfu == pytest.approx((MODEL_FLOPS + again) / seconds / PEAK)
     assert profile.tokens_per_second == pytest.approx(TOKENS / seconds)
     assert profile.throughput == pytest.approx(BATCH / seconds)
-    text = str(profile)
+    text = profile.render("tree", full=True)
     assert "MFU " in text
     assert "HFU " in text
     assert "of 1.00 TFLOP/s in float32" in text

@@ -14,8 +14,6 @@ from torch.nn.parallel import DistributedDataParallel
 import flopsight
 from flopsight.loop.monitor import rank_exchange
 
-os.environ["FLOPSIGHT_PEAK_FLOPS"] = "fp32=1e12"
-rank_exchange.PERIOD = 0.02
 STEPS = 6
 ROWS = (8, 8, 4, 2)
 """Rows of the micro-batches of a step; every second step has one row more in each."""
@@ -99,6 +97,8 @@ def compared(make):
     """What a loop lost without us and with us, its records, and what we left behind."""
 
     def case():
+        os.environ["FLOPSIGHT_PEAK_FLOPS"] = "fp32=1e12"  # in a rank, never where the file is only imported
+        rank_exchange.PERIOD = 0.02
         seed = 10 * distributed.get_rank()
         torch.manual_seed(0)
         _, _, step = make(seed)

@@ -4,9 +4,13 @@ import pytest
 from distributed.nets import INNER, WIDTH
 from distributed.processes import checked, run_ranks
 from loop.monitor.parallel_loops import ROWS, STEPS
+from releases import with_fsdp2
 
+SHARDED = (("fsdp2", 1), ("compiled_fsdp2", 1), ("tensor_parallel", 2))
+"""Loops with FSDP2, and the ranks that share a product."""
 PRODUCTS = 4 + 7
 """Of the two Pairs of the net: four in forward, and in backward each has two but the first, whose input has no gradient."""
+LOOPS = [("ddp", 1), *(pytest.param(*loop, marks=with_fsdp2) for loop in SHARDED)]
 
 
 def step_flops(step, ways=1):
@@ -18,7 +22,7 @@ def _ranks():
     return run_ranks("loop.monitor.parallel_loops", 2)
 
 
-@pytest.mark.parametrize(("loop", "ways"), [("ddp", 1), ("fsdp2", 1), ("compiled_fsdp2", 1), ("tensor_parallel", 2)])
+@pytest.mark.parametrize(("loop", "ways"), LOOPS)
 def test_every_rank_has_the_flops_of_its_own_work_and_trains_as_without_us(ranks, loop, ways):
     for found in checked(ranks, loop):
         assert found["watched"] == found["plain"]
@@ -27,7 +31,7 @@ def test_every_rank_has_the_flops_of_its_own_work_and_trains_as_without_us(ranks
         assert flops == [step_flops(step, ways) for step in range(STEPS)], found["run"].notes
 
 
-@pytest.mark.parametrize(("loop", "ways"), [("fsdp2", 1), ("tensor_parallel", 2)])
+@pytest.mark.parametrize(("loop", "ways"), LOOPS[1::2])
 def test_mfu_is_a_ranks_own_work_over_its_own_peak(ranks, loop, ways):
     for found in checked(ranks, loop):
         for step, record in enumerate(found["seen"]):
