@@ -5,14 +5,14 @@ import torch
 from distributed.dry_ranks import BATCH, LENGTH, VOCABULARY, WIDTH, Language, tokens
 from distributed.dry_stages import MESHES, MICROBATCHES
 from distributed.processes import checked, run_ranks
-from releases import with_dry_runs
+from releases import since
 from torch.distributed.pipelining import Schedule1F1B
 
 import flopsight
 from flopsight.distributed.stages import layers_of
 from flopsight.errors import FlopsightError
 
-pytestmark = with_dry_runs
+pytestmark = since((2, 12), "batches of tensors on meta over the fake process group")
 
 FIGURES = ("params", "forward", "backward", "recompute", "activation_bytes", "comm", "calls")
 TOTALS = ("params", "forward", "backward", "activation_bytes", "comm", "world")
@@ -58,6 +58,14 @@ def test_stages_do_the_work_of_the_whole_and_send_what_they_make():
         ("recv", "backward", MICROBATCHES, 0),
     ]
     assert first.whole.macs == last.whole.macs == first.macs + last.macs
+
+
+def test_stages_send_the_parts_of_sequences_that_they_have():
+    part = BATCH * LENGTH // 2 * WIDTH * 4
+
+    profile = flopsight.count(Language(), (tokens(),), train=True, mesh={"pp": 2, "cp": 2}, accumulate=MICROBATCHES)
+
+    assert [row.bytes for row in profile.comm if row.op == "send"] == [MICROBATCHES * part]
 
 
 def test_the_model_and_torch_s_schedules_stay_as_they_were(no_trace):

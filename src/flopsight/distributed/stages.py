@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from inspect import signature
 from typing import Any
 
 import torch
@@ -13,11 +12,13 @@ from torch import nn
 
 from ..capture.hooks.patches import wrapped
 from ..capture.model.tensors import tensors_in
-from ..errors import InputError
+from ..errors import InputError, StateError
 from .blocks import repeated_blocks
 from .sequence_parts import part_of
 
 META = torch.device("meta")
+OLDEST = (2, 12)
+"""Before it, the fake group sends no batches of tensors without data."""
 Step = tuple[tuple[torch.Tensor, ...], Callable[[], Any]]
 
 
@@ -137,6 +138,8 @@ class Stage:
 
     def schedule(self, model: nn.Module, group: Any, inputs: torch.Tensor, loss_of: Callable[[Any], Any]) -> Step:
         """The batch that this stage is given, and a step of torch's 1F1B schedule after what it sets up once."""
+        if tuple(map(int, torch.__version__.split(".")[:2])) < OLDEST:
+            raise StateError(f"A pipeline can be tried with torch 2.12 or newer; this is {torch.__version__}.")
         from torch.distributed.pipelining import PipelineStage, Schedule1F1B
 
         assert self.boundary.activations is not None  # the whole model has run
@@ -153,7 +156,7 @@ class Stage:
         asks = next((kind for kind in type(schedule).__mro__ if "_warmup_p2p" in vars(kind)), None)
         static = wrapped(asks, "_warmup_p2p", _static) if asks is not None else nullcontext()
         with static, wrapped(torch.random, "fork_rng", _unforked):
-            schedule._initialize_stage(given, {}, **(target if _takes_target(schedule) else {}))
+            schedule._initialize_stage(given, {}, **target)
 
         def step() -> None:
             try:
@@ -169,11 +172,6 @@ def _cannot(stage: Stage, problem: BaseException) -> InputError:
         f"Stage {stage.number} of pp={stage.stages} cannot run the forward of this model without the modules of the other "
         f"stages ({type(problem).__name__}: {problem}); leave pp out of the mesh."
     )
-
-
-def _takes_target(schedule: Any) -> bool:
-    """Whether this torch works shapes of the loss out before the first step; up to 2.11 it does not."""
-    return "target" in signature(schedule._initialize_stage).parameters
 
 
 def _unforked(_plain: Any) -> Any:
