@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from releases import with_dry_runs
 from torch import nn
 
 import flopsight
@@ -157,6 +158,7 @@ def test_a_named_device_says_what_fits_and_the_least_time(here):
     assert "160 GB" in str(s)
 
 
+@with_dry_runs
 def test_an_optimizer_a_dtype_and_a_mesh_are_those_of_every_point(here):
     stepped = flopsight.sweep("swept.py:Net:width=8", {"batch": [1, 2]}, inputs="1x8", train=True, optimizer="sgd")
     half = flopsight.sweep("swept.py:Net:width=8", {"batch": [1, 2]}, inputs="1x8", dtype="bfloat16")

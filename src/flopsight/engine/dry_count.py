@@ -13,7 +13,7 @@ from torch import nn
 from ..capture.hooks.garbage import rarer_collections
 from ..capture.model.model_run import ModelRun, batch_size_of, tokens_of
 from ..capture.model.tensors import with_tensors
-from ..capture.twin.meta_copy import NoTwinError, check_twin, twin_of
+from ..capture.twin.meta_copy import NoTwinError, twin_of
 from ..distributed.blocks import repeated_blocks
 from ..distributed.cutting import cut
 from ..distributed.dryrun import dry_job
@@ -41,7 +41,7 @@ def count_dry(
     kernels: str = "cpu",
     whole: bool = True,
 ) -> Profile:
-    """Count what one rank of a job on this mesh does in a run; the model stays as it is unless the run is `copied`.
+    """Count what one rank of a job on this mesh does in a run; the model stays as it is.
 
     Inputs are those of one rank. `options` say how the job trains: `JobOptions(checkpoint="full", precision="bf16")`.
     With `precision="bf16"` the copy has float32 weights whatever the model's dtype is, so gradients and the optimizer's
@@ -217,9 +217,6 @@ def _wide(tensor: torch.Tensor) -> torch.Tensor:
 
 def _copy_without_data(run: ModelRun) -> ModelRun:
     try:
-        if run.copied and all(tensor.is_meta for tensor in (*run.model.parameters(), *run.tensors)):
-            check_twin(run.model)
-            return run
         return replace(twin_of(run), copied=True)
     except NoTwinError as problem:
         raise InputError(

@@ -88,8 +88,7 @@ def count(
     options = job_options(mesh, checkpoint, precision, accumulate, fsdp, tp_plan)
     with run_of(model, args, kwargs, input_shape, train=train, loss=loss, optimizer=optimizer, meta=meta) as run:
         if mesh is not None:
-            ours = isinstance(model, str)  # so it need not be copied
-            result = count_dry(replace(run, copied=ours), mesh, rank, options)
+            result = count_dry(run, mesh, rank, options)
         else:
             _warn_of_copies(run, on)
             with run_on(run, on) as chosen:

@@ -50,7 +50,7 @@ def profile_target(
     with users_code(target.text, described(target.args, target.kwargs)), nullcontext() if train else torch.no_grad():
         how: dict[str, Any] = {"train": train, "optimizer": step, "loss": loss if train else None}
         if mesh is not None:
-            run = replace(make_run(model, target.args, target.kwargs, **how), copied=True)
+            run = make_run(model, target.args, target.kwargs, **how)
             result = count_dry(run, mesh, rank, job, kernels=kernels)
         elif meta:
             result = count(model, target.args, target.kwargs, on="meta", **how)
