@@ -61,3 +61,11 @@ def whole_number(name: str, value: Any, least: int, otherwise: str = "") -> None
     """Refuse an argument that is not a whole number, or too small; `otherwise` says what else it may be."""
     if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < least:
         raise InputError(f"{name} must be a whole number, {least} or more{otherwise}, not {value!r}.")
+
+
+def does_not_divide(
+    axis: str, ways: int, number: int, what: str, *, most: int | None = None, none: str = "none"
+) -> InputError:
+    """The refusal of an axis of a mesh that does not divide so many things, with the sizes up to `most` that would."""
+    fits = ", ".join(str(size) for size in range(2, (most or number) + 1) if number % size == 0)
+    return InputError(f"{axis}={ways} does not divide {what}; these do: {fits or none}.")

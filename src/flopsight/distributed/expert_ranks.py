@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import nn
 
-from ..errors import InputError
+from ..errors import InputError, does_not_divide
 from .tp_styles import library_style, planned
 
 if TYPE_CHECKING:
@@ -49,5 +49,4 @@ def spread_experts(model: nn.Module, mesh: DeviceMesh) -> list[nn.Module]:
 def _check_experts(weights: Any, ways: int) -> None:
     experts = weights.shape[0]
     if experts % ways:
-        fits = ", ".join(str(n) for n in range(2, experts + 1) if experts % n == 0) or "none"
-        raise InputError(f"ep={ways} does not divide the {experts} experts of this model; these do: {fits}.")
+        raise does_not_divide("ep", ways, experts, f"the {experts} experts of this model")

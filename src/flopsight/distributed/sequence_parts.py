@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from ..capture.hooks.patches import wrapped
 from ..capture.model.tensors import tensors_in, with_tensors
-from ..errors import InputError
+from ..errors import InputError, does_not_divide
 
 if TYPE_CHECKING:
     from torch.distributed.device_mesh import DeviceMesh
@@ -31,8 +31,7 @@ def part_of(inputs: Any, ways: int) -> Any:
             f"cp={ways} divides sequences of tokens, and the first input is {tuple(first.shape)}; leave cp out."
         )
     if length % ways:
-        fits = ", ".join(str(n) for n in range(2, 65) if length % n == 0) or "none"
-        raise InputError(f"cp={ways} does not divide a sequence of {length:,} tokens; these do: {fits}.")
+        raise does_not_divide("cp", ways, length, f"a sequence of {length:,} tokens", most=64)
 
     def part(tensor: torch.Tensor) -> torch.Tensor:
         divided = tensor.dim() > 1 and tensor.shape[1] == length

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import nn
 
-from ..errors import InputError, did_you_mean
+from ..errors import InputError, did_you_mean, does_not_divide
 from . import fused_layers
 
 if TYPE_CHECKING:
@@ -96,8 +96,7 @@ def check_heads(model: nn.Module, ways: int, styles: Mapping[str, Any]) -> None:
     for field, what in (("num_attention_heads", "attention heads"), ("num_key_value_heads", "key-value heads")):
         heads = getattr(config, field, None)
         if isinstance(heads, int) and heads % ways:
-            fits = ", ".join(str(n) for n in range(2, heads + 1) if heads % n == 0) or "none, so leave tp out"
-            raise InputError(f"tp={ways} does not divide the {heads} {what} of this model; these do: {fits}.")
+            raise does_not_divide("tp", ways, heads, f"the {heads} {what} of this model", none="none, so leave tp out")
 
 
 def _fused(blocks: Mapping[str, nn.Module], ways: int) -> Iterator[tuple[str, nn.Module, str | None, Any]]:

@@ -8,10 +8,10 @@ from typing import Any
 
 from ..analysis.plan.job_case import OPTIMIZERS, PRECISIONS, Case, check_choice
 from ..analysis.plan.machine import Machine, machine_of
-from ..analysis.plan.mesh_search import batch_splits, check_shape, meshes, written
+from ..analysis.plan.mesh_search import batch_splits, check_shape, meshes
 from ..analysis.plan.pricing import best_split, ranked
 from ..distributed.job_options import CHECKPOINTS, is_part, job_options
-from ..distributed.mesh_axes import check_mesh
+from ..distributed.mesh_axes import check_mesh, written
 from ..errors import InputError, whole_number
 from ..results.plan import Plan, PlanOption
 from .block_counts import BlockCounts

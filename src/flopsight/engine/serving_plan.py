@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..analysis.plan.machine import Machine
-from ..analysis.plan.mesh_search import check_shape, written
+from ..analysis.plan.mesh_search import check_shape
 from ..analysis.plan.pricing import ranked
 from ..analysis.plan.serving_options import Service, serving_meshes, serving_options
+from ..distributed.mesh_axes import written
 from ..errors import InputError
 from ..results.plan import Plan
 from .block_counts import BlockCounts

@@ -121,7 +121,7 @@ class EngineProfiler(FlopsProfiler):
 class EngineMonitor:
     """Watches every step of an engine whose `flops_profiler` block has `"monitor": true`, until the process ends.
 
-    The engine is told that no profiler is enabled, since it would wait for the device in every step.
+    It switches DeepSpeed's own profiler off, which would wait for the device in every step.
     """
 
     def __init__(self, engine: Any, block: Mapping[str, Any]) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from ...errors import InputError
+from ...distributed.mesh_axes import written
+from ...errors import InputError, does_not_divide
 
 LONG = 32768
 """Tokens in a sequence from which on dividing sequences (cp) is tried."""
@@ -24,11 +25,6 @@ class Shape:
     key_value_heads: int | None = None
     experts: int | None = None
     seq: int | None = None
-
-
-def written(mesh: Mapping[str, int]) -> str:
-    """The mesh as a user writes it."""
-    return ",".join(f"{name}={size}" for name, size in mesh.items())
 
 
 def meshes(gpus: int, gpus_per_node: int, shape: Shape) -> Iterator[dict[str, int]]:
@@ -67,7 +63,7 @@ def check_shape(mesh: Mapping[str, int], gpus: int, shape: Shape) -> None:
     tp, pp, ep = (mesh.get(name, 1) for name in ("tp", "pp", "ep"))
     for heads, what in ((shape.heads, "attention heads"), (shape.key_value_heads, "key-value heads")):
         if heads is not None and heads % tp:
-            raise InputError(f"tp={tp} does not divide the {heads} {what} of this model; these do: {_listed(heads)}.")
+            raise does_not_divide("tp", tp, heads, f"the {heads} {what} of this model")
     if tp > 1 and shape.heads is None:
         raise InputError(f"tp={tp} divides attention heads, and this model has none that are known; leave tp out.")
     if pp > max(1, shape.depth):
@@ -75,9 +71,7 @@ def check_shape(mesh: Mapping[str, int], gpus: int, shape: Shape) -> None:
     if ep > 1 and not shape.experts:
         raise InputError(f"ep={ep} divides experts, and this model has none; leave ep out.")
     if ep > 1 and shape.experts and shape.experts % ep:
-        raise InputError(
-            f"ep={ep} does not divide the {shape.experts} experts of this model; these do: {_listed(shape.experts)}."
-        )
+        raise does_not_divide("ep", ep, shape.experts, f"the {shape.experts} experts of this model")
 
 
 def batch_splits(
@@ -102,7 +96,3 @@ def _divides_heads(tp: int, shape: Shape) -> bool:
 
 def _divisors(number: int) -> list[int]:
     return [size for size in range(1, number + 1) if number % size == 0]
-
-
-def _listed(number: int) -> str:
-    return ", ".join(str(size) for size in _divisors(number)[1:]) or "none"

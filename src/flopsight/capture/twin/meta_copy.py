@@ -62,16 +62,11 @@ class NoTwinError(Exception):
         """What was counted before the twin raised."""
 
 
-def check_twin(model: nn.Module) -> None:
-    """Refuse a model that cannot have a twin."""
+def make_twin(model: nn.Module, optimizer: torch.optim.Optimizer | None = None) -> tuple[nn.Module, Any]:
+    """The model on meta, and its optimizer if it has one; no data is copied."""
     why = refusal(model)
     if why is not None:
         raise NoTwinError(why)
-
-
-def make_twin(model: nn.Module, optimizer: torch.optim.Optimizer | None = None) -> tuple[nn.Module, Any]:
-    """The model on meta, and its optimizer if it has one; no data is copied."""
-    check_twin(model)
     memo: dict[int, Any] = {}
     states = [] if optimizer is None else [value for state in optimizer.state.values() for value in state.values()]
     for tensor in [*model.parameters(), *model.buffers(), *plain_tensors(model), *states]:
