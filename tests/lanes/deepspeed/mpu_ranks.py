@@ -3,6 +3,7 @@
 torchrun --nproc-per-node 2 mpu_ranks.py FOLDER
 """
 
+import gc
 import os
 import pickle
 import sys
@@ -98,3 +99,4 @@ def main():
 
 
 main()
+gc.collect()  # ends the threads of gloo: one that drops its last work while Python ends aborts the process

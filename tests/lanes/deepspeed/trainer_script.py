@@ -3,6 +3,7 @@
 BLOCK is the `flops_profiler` block of the configuration, as JSON. The one line about us is an import.
 """
 
+import gc
 import json
 import os
 import sys
@@ -50,3 +51,4 @@ losses = [log["loss"] for log in trainer.state.log_history if "loss" in log]
 if len(sys.argv) > 3:
     trainer.model_wrapped.flops_profiler.profile.save(folder / "profile.json")
 torch.distributed.destroy_process_group()
+gc.collect()  # ends the threads of gloo: one that drops its last work while Python ends aborts the process

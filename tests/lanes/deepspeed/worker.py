@@ -3,6 +3,7 @@
 python worker.py FOLDER '[{"stage": 3, "batches": 2, "profiler": "ours"}, ...]'
 """
 
+import gc
 import io
 import json
 import os
@@ -106,3 +107,4 @@ def main():
 
 
 main()
+gc.collect()  # ends the threads of gloo: one that drops its last work while Python ends aborts the process
