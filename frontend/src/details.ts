@@ -35,8 +35,9 @@ export class Details {
     const figures = el("table", {}, el("tr", {}, ...["figure", "total", "share", times > 1 ? "each" : "self"].map((word) => el("th", { scope: "col" }, word))));
     for (const metric of modules.metrics) {
       const [value, own, whole] = [tree.value(metric, group, false), tree.value(metric, group, true), metric.total[0] ?? null];
-      if (!value && !(metric.own && own)) continue;
-      const last = times > 1 ? (value === null ? null : value / times) : metric.own ? own : null;
+      const known = metric.own || metric.adds ? own : null;
+      if (!value && !known) continue;
+      const last = times > 1 ? (value === null ? null : value / times) : known;
       figures.append(el("tr", { title: metric.about },
         el("th", { scope: "row" }, metric.label), el("td", {}, say(value, metric.unit)),
         el("td", { class: "soft" }, metric.adds && value && whole ? percent(value / whole) : ""), el("td", {}, say(last, metric.unit))));
@@ -55,12 +56,12 @@ export class Details {
       }
     }
     if (!sums.size) return "";
-    const table = el("table", {}, el("tr", {}, ...["operator", "phase", "calls", "FLOPs", "bytes", "dtype"].map((word) => el("th", { scope: "col" }, word))));
+    const table = el("table", {}, el("tr", {}, ...["operator", "calls", "FLOPs", "bytes"].map((word) => el("th", { scope: "col" }, word))));
     for (const [op, phase, calls, flops, bytes, status, dtype] of sums.values()) {
       const unknown = words[status] === "unknown";
       table.append(el("tr", unknown ? { class: "warn", title: "This operator has no formula: its work is not in the totals." } : {},
-        el("td", {}, words[op]!), el("td", {}, words[phase]!), el("td", {}, si(calls)), el("td", {}, unknown ? "unknown" : si(flops)),
-        el("td", {}, si(bytes, "B")), el("td", {}, words[dtype]!)));
+        el("td", { class: "op" }, words[op]!, el("span", { class: "part" }, [words[phase], words[dtype]].filter(Boolean).join(", "))),
+        el("td", {}, si(calls)), el("td", {}, unknown ? "unknown" : si(flops)), el("td", {}, si(bytes, "B"))));
     }
     return el("details", { open: sums.size < 12 }, el("summary", {}, `Operators run here (${sums.size})`), el("div", { class: "wide", tabindex: "0", role: "region", "aria-label": "Operators run here" }, table));
   }

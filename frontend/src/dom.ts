@@ -44,3 +44,12 @@ export function fit(canvas: HTMLCanvasElement, width: number, height: number): C
   ink.setTransform(ratio, 0, 0, ratio, 0, 0);
   return ink;
 }
+
+let ruler: CanvasRenderingContext2D | undefined;
+
+/** How wide a text is in a font, before it is drawn. */
+export function textWidth(text: string, font: string): number {
+  ruler ??= document.createElement("canvas").getContext("2d")!;
+  ruler.font = font;
+  return ruler.measureText(text).width;
+}

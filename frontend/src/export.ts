@@ -34,7 +34,7 @@ export function csv({ head, raw }: Table): string {
 export function latex({ head, rows }: Table): string {
   const cell = (text: string) => [...plain(text)].map((letter) => LATEX[letter] ?? letter).join("").replace(/^ +/, (pad) => `\\hspace{${pad.length / 2}em}`);
   const line = (cells: string[]) => `${cells.map(cell).join(" & ")} \\\\`;
-  return [`\\begin{tabular}{l${"r".repeat(head.length - 1)}}`, "\\hline", line(head), "\\hline", ...rows.map(line), "\\hline", "\\end{tabular}"].join("\n");
+  return [`\\begin{tabular}{l${"r".repeat(head.length - 1)}}`, "\\toprule", line(head), "\\midrule", ...rows.map(line), "\\bottomrule", "\\end{tabular}"].join("\n");
 }
 
 export function download(name: string, text: string, type: string): void {

@@ -2,6 +2,7 @@
 import { Details } from "./details";
 import { el } from "./dom";
 import { findingsView } from "./findings";
+import { graphView } from "./graphview";
 import { gridView } from "./grid";
 import { head } from "./head";
 import { Icicle } from "./icicle";
@@ -15,6 +16,9 @@ import { timelineView } from "./timeline";
 import { Tree } from "./tree";
 import type { Report } from "./types";
 
+/** Pixels of the next title that are in sight beside the chosen one. */
+const PEEK = 36;
+
 interface Tab { id: string; label: string; make: () => HTMLElement }
 
 function tabs(report: Report, tree: Tree | null, store: Store): Tab[] {
@@ -25,6 +29,8 @@ function tabs(report: Report, tree: Tree | null, store: Store): Tab[] {
       const [icicle, table, details] = [new Icicle(tree, store, classes), new TreeTable(tree, store), new Details(tree, store)];
       return el("div", { class: "modules" }, icicle.element, el("div", { class: "beside" }, table.element, details.element));
     } },
+    report.graph && tree && classes && { id: "graph", label: "Model graph", make: () =>
+      el("div", { class: "beside" }, graphView(report.graph!, tree, store, classes), new Details(tree, store).element) },
     report.findings && { id: "findings", label: "Findings", make: () => findingsView(report.findings!, tree, store) },
     report.roofline && tree && classes && { id: "roofline", label: "Roofline", make: () =>
       el("div", { class: "beside" }, rooflineView(report.roofline!, tree, store, classes), new Details(tree, store).element) },
@@ -53,6 +59,10 @@ function strip(all: Tab[], store: Store): HTMLElement {
     panel.setAttribute("aria-labelledby", `tab-${chosen.id}`);
     const view = made.get(chosen.id)!;
     if (panel.firstChild !== view) panel.replaceChildren(view);
+    const on = buttons[all.indexOf(chosen)]!;
+    const [left, right] = [on.offsetLeft - bar.offsetLeft - PEEK, on.offsetLeft + on.offsetWidth - bar.offsetLeft + PEEK];
+    if (left < bar.scrollLeft) bar.scrollLeft = left;
+    else if (right > bar.scrollLeft + bar.clientWidth) bar.scrollLeft = right - bar.clientWidth;
   };
   bar.addEventListener("keydown", (event) => {
     const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
@@ -66,6 +76,13 @@ function strip(all: Tab[], store: Store): HTMLElement {
   store.on((_, changed) => {
     if (changed.has("tab")) show();
   });
+  /** The strip fades out where more titles are. */
+  const fade = () => {
+    bar.classList.toggle("before", bar.scrollLeft > 1);
+    bar.classList.toggle("after", bar.scrollLeft + bar.clientWidth < bar.scrollWidth - 1);
+  };
+  bar.addEventListener("scroll", fade);
+  new ResizeObserver(() => { show(); fade(); }).observe(bar);
   show();
   return el("main", {}, bar, panel);
 }

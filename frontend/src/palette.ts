@@ -7,7 +7,6 @@ const PAGES = { light: [255, 255, 255], dark: [16, 20, 27] } as const;
 /** How much of a hue is left in an area, so that text on it can be read. */
 const SHARES = { light: 0.55, dark: 0.38 } as const;
 const BINDS: Record<string, number> = { memory: 0, launch: 1, compute: 2, communication: 3, "depends on fusion": 4 };
-const PHASES: Record<string, number> = { forward: 0, backward: 1, recompute: 3, optimizer: 2 };
 
 const channels = (hex: string) => [1, 3, 5].map((at) => Number.parseInt(hex.slice(at, at + 2), 16));
 
@@ -24,7 +23,9 @@ const area = (hex: string, share?: number) => tint(hex, isDark() ? "dark" : "lig
 export const neutral = () => area(shared.grey);
 export const kindColour = (kind: string) => area((shared.kinds as Record<string, string>)[kind] ?? shared.grey, TEXTLESS);
 export const boundColour = (bound: string) => area(shared.hues[BINDS[bound] ?? -1] ?? shared.grey);
-export const phaseColour = (phase: string) => area(shared.hues[PHASES[phase] ?? -1] ?? shared.grey);
+/** A share of the largest, from the page's own colour to a full hue. */
+export const heat = (share: number) => area(shared.hues[1]!, SHARES[isDark() ? "dark" : "light"] * (0.06 + 0.94 * Math.sqrt(share)));
+export const phaseColour = (phase: string) => area((shared.phases as Record<string, string>)[phase] ?? shared.grey);
 
 /** The hues of classes: those that most of the time, or work, is in have one; what only holds other modules is grey. */
 export class Classes {
@@ -33,7 +34,7 @@ export class Classes {
   constructor(tree: Tree) {
     const metric = tree.area("");
     const { kind, words } = tree.modules;
-    const own = metric?.own ?? (metric ? tree.withoutChildren(metric.total) : []);
+    const own = metric ? tree.own(metric) : [];
     const sums = new Map<string, number>();
     kind.forEach((word, module) => { sums.set(words[word]!, (sums.get(words[word]!) ?? 0) + (own[module] ?? 0)); });
     const whole = metric?.total[0] ?? 0;

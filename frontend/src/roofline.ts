@@ -1,5 +1,5 @@
 // The roofline: intensity against rate on two logarithmic axes, a roof for each unit that ran, a point a row of the tree.
-import { clear, el, svg } from "./dom";
+import { clear, el, svg, textWidth } from "./dom";
 import { type Box, placed, type Spot } from "./layout";
 import type { Classes } from "./palette";
 import type { Store } from "./state";
@@ -8,7 +8,8 @@ import type { Roofline, RooflinePoint } from "./types";
 import { percent, seconds, si } from "./units";
 
 const [WIDEST, NARROWEST, LEFT, BOTTOM, TOP, RIGHT] = [1000, 340, 62, 44, 16, 14];
-const [MOST_POINTS, MOST_NAMES, LETTER, LINE] = [400, 14, 6.1, 15];
+const [MOST_POINTS, MOST_NAMES, LINE] = [400, 14, 15];
+const FONT = '600 11px system-ui, -apple-system, "Segoe UI", sans-serif';
 
 /** A point with what places it: the rate that it reached, or that of its roof, and its weight. */
 interface Placed { point: RooflinePoint; rate: number; weight: number }
@@ -69,7 +70,7 @@ function chart(
   const height = width < 600 ? 360 : 470;
   const timed = points.some(({ point }) => point.rate !== null);
   const ridges = data.peaks.map((peak) => peak.flops / data.bandwidth);
-  const xs = [...points.flatMap(({ point }) => [point.low, point.high]), ...ridges];
+  const xs = [...points.flatMap(({ point }) => [point.low, point.high]), ...ridges, ...(data.cacheBandwidth ? [best / data.cacheBandwidth] : [])];
   const [x0, x1] = [Math.log10(Math.min(...xs) / 1.6), Math.log10(Math.max(...xs) * 2.5)];
   const rates = points.map(({ rate }) => rate);
   const [y0, y1] = [Math.log10(Math.max(Math.min(...rates), best * 1e-6) / 2), Math.log10(Math.max(best, ...rates) * 3)];
@@ -89,7 +90,7 @@ function chart(
 
   const taken: Box[] = [];
   const write = (text: string, x: number, y: number, anchor: "start" | "end") => {
-    const room = text.length * LETTER;
+    const room = textWidth(text, FONT);
     taken.push({ x: anchor === "end" ? x - room : x, y: y - 11, width: room, height: LINE });
     view.append(svg("text", { x, y, "text-anchor": anchor, class: "roof-name" }, text));
   };
@@ -98,8 +99,15 @@ function chart(
     const ridge = peak.flops / data.bandwidth;
     view.append(svg("polyline", { points: `${px(left)},${py(roof(left, peak.flops))} ${px(ridge)},${py(peak.flops)} ${px(10 ** x1)},${py(peak.flops)}`, class: "roof" }),
       svg("circle", { cx: px(ridge), cy: py(peak.flops), r: 3, class: "ridge" }));
+    taken.push({ x: px(ridge), y: py(peak.flops) - 1, width: width - RIGHT - px(ridge), height: 2 }); // no name on the line
     write(`${peak.name} ${si(peak.flops, "FLOP/s")}${width < 600 ? "" : `, ridge at ${si(ridge)}`}`, width - RIGHT - 4, py(peak.flops) - (timed ? 5 : 22), "end");
   });
+  if (data.cacheBandwidth) {
+    const low = 10 ** Math.max(x0, y0 - Math.log10(data.cacheBandwidth));
+    const ridge = best / data.cacheBandwidth;
+    view.append(svg("polyline", { points: `${px(low)},${py(low * data.cacheBandwidth)} ${px(ridge)},${py(best)}`, class: "roof cached" }));
+    write(`cache ${si(data.cacheBandwidth, "B/s")}`, Math.max(LEFT + 90, px(ridge) - 6), py(best) - 5, "end");
+  }
   // along the slope, above its middle
   const [lowest, knee] = [Math.log10(left), Math.log10(Math.max(...ridges))];
   const [mx, slope] = [10 ** (lowest + (knee - lowest) * 0.5), (-Math.atan2(py(left * data.bandwidth) - py(best), px(best / data.bandwidth) - px(left)) * 180) / Math.PI];
@@ -143,7 +151,7 @@ function name(
     return group ? tree.short(group) : point.path;
   });
   const dots = all.slice(0, 40).map((at) => ({ x: px(at.point.low) - radius(at) * 0.7, y: py(at.rate) - radius(at) * 0.7, width: radius(at) * 1.4, height: radius(at) * 1.4 }));
-  const spots: Spot[] = points.map((at, i) => ({ x: px(at.point.low), y: py(at.rate), radius: radius(at), width: texts[i]!.length * LETTER }));
+  const spots: Spot[] = points.map((at, i) => ({ x: px(at.point.low), y: py(at.rate), radius: radius(at), width: textWidth(texts[i]!, FONT) + 4 }));
   placed(spots, LINE, room, [...taken, ...dots]).forEach((box, i) => {
     if (box) view.append(svg("text", { x: box.x, y: box.y + 11, class: "point-name" }, texts[i]!));
   });

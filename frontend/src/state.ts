@@ -6,6 +6,8 @@ export interface State {
   focus: string;
   metric: string;
   colour: string;
+  /** What colours the boxes of the model graph. */
+  paint: string;
   sort: string;
   query: string;
   /** Rows with a smaller share of what the icicle shows are hidden; empty hides none. */
@@ -20,7 +22,7 @@ export interface State {
 type Listener = (state: State, changed: ReadonlySet<keyof State>) => void;
 
 const DEFAULTS: State = {
-  tab: "modules", focus: "", metric: "", colour: "kind", sort: "", query: "", least: "", columns: "", own: false, flat: false, apart: false,
+  tab: "modules", focus: "", metric: "", colour: "kind", paint: "share", sort: "", query: "", least: "", columns: "", own: false, flat: false, apart: false,
 };
 
 export class Store {

@@ -7,10 +7,11 @@ import type { Metric } from "./types";
 import { say } from "./units";
 
 const HEIGHT = 26;
+const EDGES = 18; // borders, and a scrollbar below if there is one
 const SPARE = 8;
 const MOST_PRINTED = 400;
 /** Widths in pixels: of a column, of one with a long title, of the output's shape, and bounds of the names'. */
-const [COLUMN, LONG, SHAPE, LEAST_NAME, MOST_NAME] = [84, 118, 116, 170, 440];
+const [COLUMN, LONG, SHAPE, LEAST_NAME, MOST_NAME] = [84, 126, 116, 170, 440];
 
 interface Row { group: Group; depth: number }
 
@@ -22,13 +23,20 @@ export class TreeTable {
   private readonly status = el("span", { class: "soft", role: "status" });
   private rows: Row[] = [];
   private at = 0;
+  private shown = false;
 
   constructor(private readonly tree: Tree, private readonly store: Store) {
     this.scroller.append(el("div", { class: "heads", role: "rowgroup" }, this.head), this.body);
     this.element.append(this.controls(), this.scroller);
     this.scroller.addEventListener("scroll", () => this.draw());
     this.scroller.addEventListener("keydown", (event) => this.key(event));
-    new ResizeObserver(() => { this.fit(); this.draw(); }).observe(this.scroller);
+    new ResizeObserver(() => {
+      const shown = this.scroller.clientHeight > 0;
+      if (shown && !this.shown) this.scrollTo(this.at); // a tab that was not open cannot scroll
+      this.shown = shown;
+      this.fit();
+      this.draw();
+    }).observe(this.scroller);
     window.addEventListener("beforeprint", () => this.drawRows(0, MOST_PRINTED));
     window.addEventListener("afterprint", () => this.draw());
     store.on((_, changed) => {
@@ -165,7 +173,7 @@ export class TreeTable {
 
   /** Widths that fill the table without cutting a column, if there is room for all. */
   private fit(): void {
-    const columns = this.columns.map((metric) => (metric.label.length > 16 ? LONG : COLUMN));
+    const columns = this.columns.map((metric) => (metric.label.length > 16 || /\S{11}/.test(metric.label) ? LONG : COLUMN));
     const rest = this.scroller.clientWidth - columns.reduce((sum, width) => sum + width, 0) - SHAPE;
     const narrow = this.scroller.clientWidth < 700;
     const name = Math.max(narrow ? 150 : LEAST_NAME, Math.min(MOST_NAME, rest));
@@ -195,6 +203,7 @@ export class TreeTable {
     const top = this.scroller.scrollTop;
     this.drawRows(Math.floor(top / HEIGHT) - SPARE, Math.ceil((top + this.scroller.clientHeight) / HEIGHT) + SPARE);
     this.body.style.height = `${this.rows.length * HEIGHT}px`;
+    this.scroller.style.maxHeight = `${this.rows.length * HEIGHT + this.head.offsetHeight + EDGES}px`;
     this.scroller.setAttribute("aria-activedescendant", `row-${this.at}`);
   }
 

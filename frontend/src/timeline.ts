@@ -33,7 +33,9 @@ export function timelineView(timeline: Timeline, tree: Tree | null, store: Store
       ink.lineTo(place + 0.5, height);
       ink.stroke();
       ink.fillStyle = colour("soft");
-      ink.fillText(at ? seconds(Number(at.toPrecision(12))).replace(/\.?0+ /, " ") : "0", place + 4, AXIS / 2);
+      const text = at ? seconds(Number(at.toPrecision(12))).replace(/\.?0+ /, " ") : "0";
+      const wide = ink.measureText(text).width;
+      ink.fillText(text, place + 4 + wide > box.clientWidth ? place - 4 - wide : place + 4, AXIS / 2);
     }
   };
   const bar = (ink: CanvasRenderingContext2D, span: Span, top: number) => {

@@ -41,6 +41,7 @@ export class Tree {
   private readonly blocks = new Map<Group, Group[]>();
   private readonly homes = new Map<number, Group>();
   private readonly sums = new Map<string, number | null>();
+  private readonly owns = new Map<string, readonly (number | null)[]>();
 
   constructor(readonly modules: Modules) {
     this.size = modules.name.length;
@@ -132,7 +133,7 @@ export class Tree {
   /** The name and the class, as a row shows them. */
   label(group: Group): string {
     const kind = this.kind(group);
-    return group.parent ? `${group.name}: ${kind}` : kind;
+    return group.parent ? [group.name, kind].filter(Boolean).join(": ") : kind;
   }
 
   /** The path, or what the whole is, and how many modules share it. */
@@ -151,7 +152,7 @@ export class Tree {
   }
 
   value(metric: Metric, group: Group, own: boolean): number | null {
-    const column = own && metric.own ? metric.own : metric.total;
+    const column = own ? this.own(metric) : metric.total;
     if (group.modules.length === 1) return column[group.modules[0]!] ?? null;
     if (!ADDS.has(metric.unit)) return null;
     const key = `${metric.id} ${own} ${group.key}`;
@@ -166,9 +167,15 @@ export class Tree {
     return sum;
   }
 
-  /** What every module has beside its children's. */
-  withoutChildren(column: readonly (number | null)[]): number[] {
-    return column.map((value, module) => (value ?? 0) - this.below[module]!.reduce((sum, child) => sum + (column[child] ?? 0), 0));
+  /** What every module has itself: as recorded, else beside its children's; all of it if parts do not add up. */
+  own(metric: Metric): readonly (number | null)[] {
+    if (metric.own || !metric.adds) return metric.own ?? metric.total;
+    const known = this.owns.get(metric.id);
+    if (known) return known;
+    const { total } = metric;
+    const found = total.map((value, module) => (value === null ? null : Math.max(0, value - this.below[module]!.reduce((sum, child) => sum + (total[child] ?? 0), 0))));
+    this.owns.set(metric.id, found);
+    return found;
   }
 
   hasChildren(group: Group): boolean {

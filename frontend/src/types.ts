@@ -84,6 +84,8 @@ export interface Roofline {
   device: string;
   bandwidth: number;
   cache: Num;
+  /** Bytes a second of what stays in the cache, where that is known. */
+  cacheBandwidth?: Num;
   peaks: { name: string; flops: number }[];
   points: RooflinePoint[];
 }
@@ -94,6 +96,17 @@ export interface Timeline {
   spans: [name: number, kind: number, begin: number, end: number, lane: number, phase: number, path: number][];
   /** By path of a module, the path of its row. */
   rows: Record<string, string>;
+}
+
+export interface ModelGraph {
+  /** The path of a row, the turn in which its caller runs it, and what it does beside its submodules. */
+  places: [row: string, turn: number, work: string][];
+  /** Numbers of the places that made and took data, and its bytes over all calls. */
+  links: [from: number, to: number, bytes: number][];
+  /** By the row of a stack, bytes that go from one of its blocks to another. */
+  carried: Record<string, number>;
+  /** Rows that no data is seen to pass: never called, or handing on what they get. */
+  aside: { idle?: string[]; passing?: string[] };
 }
 
 export interface Tile {
@@ -120,6 +133,7 @@ export interface Report {
   memory: { peak: Num; kinds: [string, number][]; curve: MemoryCurve | null; grid: Grid | null } | null;
   roofline?: Roofline | null;
   timeline: Timeline | null;
+  graph?: ModelGraph | null;
   findings?: Finding[] | null;
   ranks?: Grid[] | null;
   diff?: Grid[] | null;

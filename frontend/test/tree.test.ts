@@ -88,8 +88,8 @@ test("a flat list ranks rows, or single blocks on request", () => {
 
 test("what a module does beside its children adds up to the whole", () => {
   const tree = new Tree(model());
-  const { total } = tree.modules.metrics[0]!;
-  const own = tree.withoutChildren(total);
-  assert.equal(own[0], 0);
-  assert.equal(own.reduce((sum, one) => sum + one, 0), total[0]);
+  const metric = { ...tree.modules.metrics[0]!, own: undefined };
+  assert.equal(tree.value(metric, tree.root, true), 0);
+  assert.equal(tree.own(metric).reduce<number>((sum, one) => sum + (one ?? 0), 0), metric.total[0]);
+  assert.equal(tree.own({ ...metric, id: "share", adds: false })[0], metric.total[0], "of what does not add up there is no part");
 });
