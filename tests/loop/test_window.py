@@ -58,6 +58,10 @@ def test_steps_2_to_6_are_five_steps_both_ends_included():
     assert f"steps 2 to 6, both included: {5 * one_step:,} FLOPs in all, {one_step:,} a step" in str(window_said)
 
 
+def test_the_note_on_a_window_of_one_step_names_that_step_alone():
+    assert str(Window(5, 5, 1, 100)) == "Costs are those of step 5, counted as it ran; times are those of another step."
+
+
 def test_times_are_those_of_single_steps_with_their_median_mean_and_spread():
     time, model, optimizer, window = made(range(2, 7))
     paces = [9.0, 9.0, 7.0, 1.0, 2.0, 4.0, 3.0, 9.0]  # step 2 is counted and left out of the times

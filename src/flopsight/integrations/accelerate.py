@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,71 +20,38 @@ from torch import nn
 
 from ..distributed.topology import world_of
 from ..loop.window import check_optimizer
-from ..results.profile import Profile
 from ..results.records import PHASES
-from ..results.run import Run
-from .follower import Follower
-from .monitored_training import MonitoredTraining
+from .monitored_training import WatchedTraining
 
 
-class AcceleratedSteps:
-    """Counts a step where gradients were synchronized, and logs the figures with the accelerator's trackers."""
+class AcceleratedSteps(WatchedTraining):
+    """Counts a step when gradients were synchronized, and logs the figures with the accelerator's trackers."""
 
-    def __init__(self, accelerator: Accelerator, follower: Follower) -> None:
+    def __init__(self, accelerator: Accelerator, model: nn.Module, optimizer: Any, *watched: Any, **how: Any) -> None:
+        super().__init__(*watched, **how)
         self._accelerator = accelerator
-        self._follower = follower
-
-    @property
-    def profile(self) -> Profile | None:
-        """The profile of the window; None before its last step."""
-        return self._follower.profile
+        world, main = world_of([model]), accelerator.is_main_process
+        self._begin = partial(self._watching.begin, accelerator.unwrap_model(model), optimizer, world=world, main=main)
 
     def __enter__(self) -> AcceleratedSteps:
-        self._follower.step_begins()
-        return self
-
-    def step(self) -> None:
-        """Say that a batch is done; the step is over where it was the last to accumulate."""
-        if not self._accelerator.sync_gradients:
-            return
-        figures = self._follower.step_ends()
-        if figures:
-            self._accelerator.log(figures)
-        self._follower.step_begins()
-
-    def __exit__(self, problem: type[BaseException] | None, *details: object) -> None:
-        if problem is None:
-            self._follower.end()
-        else:
-            self._follower.stop()
-
-
-class MonitoredSteps:
-    """Every step of a loop that Accelerate runs; its figures go to the accelerator's trackers."""
-
-    def __init__(self, accelerator: Accelerator, training: MonitoredTraining, model: nn.Module, optimizer: Any) -> None:
-        self._accelerator = accelerator
-        self._training = training
-        self._model, self._optimizer = model, optimizer
-
-    @property
-    def run(self) -> Run | None:
-        """The run so far."""
-        return self._training.run
-
-    def __enter__(self) -> MonitoredSteps:
-        self._training.begin(self._model, self._optimizer, main=self._accelerator.is_main_process)
+        self._begin()
+        self._watching.step_begins()
         return self
 
     def step(self) -> None:
         """Say that a batch is done; the step is over if it was the last to accumulate."""
-        if self._accelerator.sync_gradients:
-            figures = self._training.step_ends()
-            if figures:
-                self._accelerator.log(figures)
+        if not self._accelerator.sync_gradients:
+            return
+        figures = self._watching.step_ends()
+        if figures:
+            self._accelerator.log(figures)
+        self._watching.step_begins()
 
-    def __exit__(self, *_details: object) -> None:
-        self._training.end()
+    def __exit__(self, problem: type[BaseException] | None, *_details: object) -> None:
+        if problem is None:
+            self._watching.end()
+        else:
+            self._watching.stop()
 
 
 def step_profiler(
@@ -97,13 +65,8 @@ def step_profiler(
     monitor: bool = False,
     every: int = 10,
     to: Any = (),
-) -> AcceleratedSteps | MonitoredSteps:
+) -> AcceleratedSteps:
     """Profile a window of optimizer steps of a model that `accelerator.prepare` returned; with `monitor`, watch them all."""
     check_optimizer(optimizer)
-    if monitor:
-        return MonitoredSteps(accelerator, MonitoredTraining(every, to), accelerator.unwrap_model(model), optimizer)
-    follower = Follower(steps, save_to, phases)
-    follower.begin(
-        accelerator.unwrap_model(model), optimizer, world=world_of([model]), main=accelerator.is_main_process
-    )
-    return AcceleratedSteps(accelerator, follower)
+    how = {"monitor": monitor, "every": every, "to": to}
+    return AcceleratedSteps(accelerator, model, optimizer, steps, save_to, phases, **how)

@@ -10,7 +10,6 @@ import atexit
 import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 from weakref import ref
 
@@ -91,14 +90,7 @@ class EngineProfiler(FlopsProfiler):
         if not self._in_engine:
             super().stop_profile()
 
-    def print_model_profile(
-        self,
-        profile_step: int = 1,
-        module_depth: int = -1,
-        top_modules: int = 1,
-        detailed: bool = True,
-        output_file: str | Path | None = None,
-    ) -> None:
+    def print_model_profile(self, profile_step: int = 1, *args: Any, **kwargs: Any) -> None:
         """Print when the step is whole, under its own number: the engine has counted on by now."""
         if not self.ds_engine.is_gradient_accumulation_boundary():
             return
@@ -108,7 +100,7 @@ class EngineProfiler(FlopsProfiler):
             warnings.warn(f"{problem} The engine did not run the model in this step.", stacklevel=2)
             return
         step = self.ds_engine.flops_profiler_profile_step()
-        super().print_model_profile(step, module_depth, top_modules, detailed, output_file)
+        super().print_model_profile(step, *args, **kwargs)
 
     def end_profile(self) -> None:
         """Clean up when the step is whole; an engine that has been profiled is as it was without us."""

@@ -18,10 +18,8 @@ from ..loop.schedule import checked_steps
 from ..loop.window import StepWindow
 from ..results.profile import Profile
 from ..results.records import PHASES
-from ..results.world import World
+from ..results.world import ALONE, World
 from .trackers import scalars
-
-ALONE = World()
 
 
 class Follower:

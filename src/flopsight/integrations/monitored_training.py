@@ -1,7 +1,9 @@
-"""What callbacks with `monitor=True` share: a monitor over a framework's loop, whose figures go to the framework's logs."""
+"""What callbacks share: their settings, and with `monitor=True` a monitor whose figures go to the framework's logs."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -9,7 +11,11 @@ from torch import nn
 
 from ..loop.monitor.monitoring import Monitor
 from ..loop.monitor.sinks import as_list
+from ..results.profile import Profile
+from ..results.records import PHASES
 from ..results.run import Run
+from ..results.world import ALONE, World
+from .follower import Follower
 
 
 class MonitoredTraining:
@@ -28,8 +34,15 @@ class MonitoredTraining:
         """The run so far; None before training begins."""
         return self._ran if self._live is None else self._live.summary()
 
-    def begin(self, model: nn.Module, optimizer: torch.optim.Optimizer | None = None, *, main: bool = True) -> None:
-        """Training begins; only the `main` process hands figures over."""
+    def begin(
+        self,
+        model: nn.Module,
+        optimizer: torch.optim.Optimizer | None = None,
+        *,
+        world: World = ALONE,
+        main: bool = True,
+    ) -> None:
+        """Training begins; only the `main` process hands figures over. A monitor finds its `world` by itself."""
         self.end()
         self._handed = 0
         self._live = Monitor([model], optimizer, every=self._every, to=self._to if main else ())
@@ -63,3 +76,35 @@ class MonitoredTraining:
         if live is not None:
             live.__exit__(None, None, None)
             self._ran = live.summary()
+
+    stop = end
+    """What was seen before an exception is kept."""
+
+
+class WatchedTraining:
+    """What a framework's callback is made of: a window of steps that is profiled, or with `monitor` every step watched."""
+
+    def __init__(
+        self,
+        steps: Iterable[int] = range(2, 7),
+        save_to: str | Path | None = None,
+        phases: Sequence[str] = PHASES,
+        *,
+        monitor: bool = False,
+        every: int = 10,
+        to: Any = (),
+    ) -> None:
+        """With `monitor`, every step is watched instead of a window, and each `every` steps have their figures logged."""
+        self._follower = Follower(steps, save_to, phases)
+        self._monitored = MonitoredTraining(every, to) if monitor else None
+        self._watching: Follower | MonitoredTraining = self._monitored or self._follower
+
+    @property
+    def run(self) -> Run | None:
+        """With `monitor=True`, the run so far."""
+        return None if self._monitored is None else self._monitored.run
+
+    @property
+    def profile(self) -> Profile | None:
+        """The profile of the window; None before its last step."""
+        return self._follower.profile

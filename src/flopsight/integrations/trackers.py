@@ -7,8 +7,7 @@ from typing import Any
 from ..analysis.figures import Figure, shown
 from ..errors import InputError
 from ..results.profile import Profile
-
-PREFIX = "flopsight/"
+from ..results.run import PREFIX
 
 
 def scalars(profile: Profile) -> dict[str, float]:

@@ -6,50 +6,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from pathlib import Path
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from transformers import TrainerCallback
 
-from ..results.profile import Profile
-from ..results.records import PHASES
-from ..results.run import Run
 from ..results.world import World
-from .follower import Follower
-from .monitored_training import MonitoredTraining
+from .monitored_training import WatchedTraining
 
 if TYPE_CHECKING:
     from transformers import Trainer
 
 
-class FlopsightCallback(TrainerCallback):  # type: ignore[misc]
+class FlopsightCallback(WatchedTraining, TrainerCallback):  # type: ignore[misc]
     """Profiles a window of optimizer steps, counted from 0 in this run, and adds the figures to the next log."""
 
-    def __init__(
-        self,
-        steps: Iterable[int] = range(2, 7),
-        save_to: str | Path | None = None,
-        phases: Sequence[str] = PHASES,
-        *,
-        monitor: bool = False,
-        every: int = 10,
-        to: Any = (),
-    ) -> None:
-        """With `monitor`, every step is watched instead of a window, and each `every` steps have their figures logged."""
-        self._follower = Follower(steps, save_to, phases)
-        self._monitored = MonitoredTraining(every, to) if monitor else None
-        self._figures: dict[str, float] = {}
-
-    @property
-    def run(self) -> Run | None:
-        """With `monitor=True`, the run so far."""
-        return None if self._monitored is None else self._monitored.run
-
-    @property
-    def profile(self) -> Profile | None:
-        """The profile of the window; None before its last step."""
-        return self._follower.profile
+    _figures: Mapping[str, float] = {}
 
     def attach(self, trainer: Trainer) -> FlopsightCallback:
         """Join a trainer ahead of its other callbacks, so that TensorBoard and the like see what we add to a log."""
@@ -60,28 +32,18 @@ class FlopsightCallback(TrainerCallback):  # type: ignore[misc]
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Begin a window."""
         self._figures = {}
-        if self._monitored is not None:
-            self._monitored.begin(kwargs["model"], kwargs.get("optimizer"), main=state.is_world_process_zero)
-            return
-        self._follower.begin(
-            kwargs["model"], kwargs.get("optimizer"), world=_world(args), main=state.is_world_process_zero
-        )
+        main = state.is_world_process_zero
+        self._watching.begin(kwargs["model"], kwargs.get("optimizer"), world=_world(args), main=main)
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """A step begins, with the first of its batches."""
-        if self._monitored is not None:
-            self._monitored.step_begins()
-            return
-        self._follower.step_begins()
+        self._watching.step_begins()
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """The optimizer has stepped; after the last step of a window, ask for a log."""
-        if self._monitored is not None:
-            # no log is asked for: ranks would not ask after the same step, and they exchange their losses for it
-            self._figures |= self._monitored.step_ends()
-            return
-        self._figures |= self._follower.step_ends()
-        if self._figures:
+        self._figures = {**self._figures, **self._watching.step_ends()}
+        # a monitor asks for no log: ranks would not ask after the same step, and they exchange their losses for it
+        if self._figures and self._monitored is None:
             control.should_log = True
 
     def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:
@@ -92,15 +54,15 @@ class FlopsightCallback(TrainerCallback):  # type: ignore[misc]
 
     def on_evaluate(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """An evaluation is not part of a step."""
-        (self._follower if self._monitored is None else self._monitored).interrupted()
+        self._watching.interrupted()
 
     def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Neither is a checkpoint."""
-        (self._follower if self._monitored is None else self._monitored).interrupted()
+        self._watching.interrupted()
 
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Training is over, perhaps before the window was."""
-        (self._follower if self._monitored is None else self._monitored).end()
+        self._watching.end()
 
 
 def _world(args: Any) -> World:

@@ -76,7 +76,11 @@ class Updates:
             try:
                 return plain(*args, **kwargs)
             finally:
-                while self._waiting and graph_task() == -1:
-                    self._on_update(self._waiting.pop(0), "")
+                self.backward_ended()
 
         return backward
+
+    def backward_ended(self) -> None:
+        """Report what stepped within a backward, now that it is over."""
+        while self._waiting and graph_task() == -1:
+            self._on_update(self._waiting.pop(0), "")

@@ -6,8 +6,9 @@ from contextlib import nullcontext
 import torch
 from distributed.nets import WIDTH, net
 from torch import distributed, nn
+from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper
 from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import fully_shard
+from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 from torch.nn.parallel import DistributedDataParallel
 
@@ -49,9 +50,8 @@ def ddp(seed):
     return model, optimizer, step
 
 
-def sharded(model, seed, mesh=None):
+def sharded(model, seed, **options):
     """torchtitan's way: blocks and model are sharded, the gradient's norm is a DTensor, the loss is made outside."""
-    options = {} if mesh is None else {"mesh": mesh}
     for block in model:
         fully_shard(block, **options)
     fully_shard(model, **options)
@@ -62,7 +62,7 @@ def sharded(model, seed, mesh=None):
         losses = []
         for at, batch in enumerate(batches(number, seed)):
             model.set_requires_gradient_sync(at == len(ROWS) - 1)
-            loss = nn.functional.mse_loss(model(batch), torch.zeros(len(batch), WIDTH)) / len(ROWS)
+            loss = nn.functional.mse_loss(model(batch).float(), torch.zeros(len(batch), WIDTH)) / len(ROWS)
             loss.backward()
             losses.append(loss.item())
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -81,6 +81,15 @@ def compiled_fsdp2(seed):
     for name, block in list(model.named_children()):
         model.register_module(name, torch.compile(block, backend="aot_eager", dynamic=True))
     return sharded(model, seed)
+
+
+def titan(seed):
+    """All of it: blocks are checkpointed, compiled and sharded, compute is bfloat16 and gradients are reduced in float32."""
+    model = net()
+    for name, block in list(model.named_children()):
+        wrapped = checkpoint_wrapper(block, preserve_rng_state=False)
+        model.register_module(name, torch.compile(wrapped, backend="aot_eager", fullgraph=True, dynamic=True))
+    return sharded(model, seed, mp_policy=MixedPrecisionPolicy(torch.bfloat16, torch.float32))
 
 
 def tensor_parallel(_seed):
@@ -117,4 +126,4 @@ def compared(make):
     return case
 
 
-CASES = {make.__name__: compared(make) for make in (ddp, fsdp2, compiled_fsdp2, tensor_parallel)}
+CASES = {make.__name__: compared(make) for make in (ddp, fsdp2, compiled_fsdp2, titan, tensor_parallel)}

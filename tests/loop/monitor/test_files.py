@@ -11,6 +11,7 @@ from loop.monitor.training import mlp, mlp_flops, model_flops, one_step, rows, s
 from script.running import free_port
 
 import flopsight
+from flopsight.distributed.join import merge
 from flopsight.errors import InputError, OutputError, ProfileFileError
 from flopsight.files.run_file import LineFile
 from flopsight.loop.monitor import series
@@ -190,3 +191,47 @@ def test_the_difference_of_two_runs_says_what_changed():
     assert "MFU                        40.0% ->        50.0%  +25.0%" in text
     assert "tokens/s                     200 ->          250  +25.0%" in text
     assert "the same: model FLOPs a step, waiting for data, slow steps" in text
+
+
+def test_a_run_without_a_step_is_saved_and_says_what_is_missing(tmp_path):
+    model = mlp()
+    with flopsight.monitor(model) as live:
+        model(rows(4)).sum().backward()  # and no optimizer
+
+    run = live.summary()
+    loaded = flopsight.load(run.save(tmp_path / "run.json"))
+
+    assert loaded == run
+    assert (run.steps, run.model) == (0, "Sequential")
+    assert "call live.step() at the end of each step" in str(loaded)
+
+
+def test_a_tracker_whose_log_takes_no_step_gets_the_figures():
+    class Tracker:
+        def __init__(self):
+            self.seen = []
+
+        def log(self, figures):
+            self.seen.append(figures)
+
+    tracker = Tracker()
+    trained(tracker, steps=2, every=1)
+
+    assert model_flops(tracker.seen) == [mlp_flops(1), mlp_flops(2)]
+
+
+def test_runs_among_profiles_are_named(tmp_path):
+    trained(tmp_path / "run.json")
+
+    with pytest.raises(InputError, match=r"run\.json is a monitored run, not a profile"):
+        merge(tmp_path)
+
+
+def test_a_prometheus_file_gets_the_last_figures_and_is_never_too_slow(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("flopsight.loop.monitor.deliveries.MOST_WAITING", 2)
+    path = tmp_path / "run.prom"
+
+    trained(path, steps=50, every=1)
+
+    assert "flopsight_step 49" in path.read_text()
+    assert "too slow" not in capsys.readouterr().err

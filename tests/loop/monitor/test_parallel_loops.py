@@ -6,7 +6,7 @@ from distributed.processes import checked, run_ranks
 from loop.monitor.parallel_loops import ROWS, STEPS
 from releases import with_fsdp2
 
-SHARDED = (("fsdp2", 1), ("compiled_fsdp2", 1), ("tensor_parallel", 2))
+SHARDED = (("fsdp2", 1), ("compiled_fsdp2", 1), ("titan", 1), ("tensor_parallel", 2))
 """Loops with FSDP2, and the ranks that share a product."""
 PRODUCTS = 4 + 7
 """Of the two Pairs of the net: four in forward, and in backward each has two but the first, whose input has no gradient."""
@@ -31,7 +31,7 @@ def test_every_rank_has_the_flops_of_its_own_work_and_trains_as_without_us(ranks
         assert flops == [step_flops(step, ways) for step in range(STEPS)], found["run"].notes
 
 
-@pytest.mark.parametrize(("loop", "ways"), LOOPS[1::2])
+@pytest.mark.parametrize(("loop", "ways"), LOOPS[1::3])
 def test_mfu_is_a_ranks_own_work_over_its_own_peak(ranks, loop, ways):
     for found in checked(ranks, loop):
         for step, record in enumerate(found["seen"]):

@@ -7,8 +7,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from script.running import free_port
+from loop.monitor import four_ranks
+from script.running import free_port, start_warm
 
+import flopsight
 from flopsight.loop.monitor.rank_exchange import job_figures
 from flopsight.results.world import World
 
@@ -33,6 +35,20 @@ def test_each_rank_has_its_own_flops_and_a_dead_rank_holds_nobody_up(ending, tmp
             assert any("; rank 1: " in why for why in slow) == (rank == 0)  # which reads what the others left
         assert len(seen) == (40 if ending == "ends" else 20)
         assert {record["flopsight/model_flops"] for record in seen} == {2 * 2 * (4 + rank) * 8 * 2}
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="its ranks are forked")
+def test_a_killed_rank_and_a_slow_one_end_a_job_as_without_us_and_what_was_measured_is_saved(tmp_path):
+    """The killed rank breaks the connections of the others, which fail in the backward of that step."""
+    plain, watched = (start_warm([HERE / "four_ranks.py", way, free_port()], tmp_path) for way in ("plain", "watched"))
+
+    assert sorted(watched.out.splitlines()) == sorted(plain.out.splitlines())
+    assert "codes 1 1 1 -9" in watched.out
+    assert watched.err.count("[rank") > 0 and "flopsight: " not in watched.err
+    for rank in range(four_ranks.RANKS):
+        run = flopsight.load(tmp_path / f"rank{rank}.jsonl")
+        assert run.steps == four_ranks.AT if rank != four_ranks.KILLED else 0 < run.steps <= four_ranks.AT
+        assert {interval.model_flops for interval in run.intervals} == {2 * 2 * (4 + rank) * 8 * 2}
 
 
 def test_figures_of_a_job_are_means_sums_and_the_slowest():

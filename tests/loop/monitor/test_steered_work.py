@@ -68,3 +68,78 @@ def test_a_packed_batch_has_the_work_of_its_own_lengths():
 
     assert model_flops(seen) == [flops(lengths) for lengths in packings]
     assert live.summary().shapes == 3
+
+
+class Unpadded(nn.Module):
+    """Works on the rows that a mask keeps, or only looks at the mask."""
+
+    def __init__(self, *, keeps):
+        super().__init__()
+        self.down, self.keeps = nn.Linear(WIDE, 2, bias=False), keeps
+
+    def forward(self, x, mask):
+        if mask.all():
+            x = x + 1
+        return self.down(x[mask] if self.keeps else x)
+
+
+def masked(model, counts):
+    """Records and the run of steps with masks that keep so many of eight rows."""
+
+    def loop(model, optimizer, live):
+        for count in counts:
+            model(torch.ones(8, WIDE), torch.arange(8) < count).sum().backward()
+            optimizer.step()
+
+    seen, live = watched(loop, model=model, every=1)
+    return model_flops(seen), live.summary()
+
+
+def test_rows_that_a_mask_keeps_are_counted_for_each_mask():
+    counts = (3, 5, 3, 8, 1, 5)
+
+    flops, run = masked(Unpadded(keeps=True), counts)
+
+    assert flops == [2 * 2 * count * WIDE * 2 for count in counts]
+    assert not run.whole.estimated
+
+
+def test_masks_that_change_no_work_are_soon_left_alone():
+    flops, run = masked(Unpadded(keeps=False), [1, 2, 3, 4, 5, 6, 7] * 3)
+
+    assert flops == [2 * 2 * 8 * WIDE * 2] * 21
+    assert run.shapes <= 6
+
+
+class Selecting(nn.Module):
+    """Goes on with the rows that a fixed product makes positive."""
+
+    def __init__(self):
+        super().__init__()
+        self.fixed = nn.Linear(WIDE, 1, bias=False).requires_grad_(False)
+        nn.init.ones_(self.fixed.weight)
+        self.down = nn.Linear(WIDE, 2, bias=False)
+
+    def forward(self, x):
+        return self.down(x[self.fixed(x).squeeze(1) > 0])
+
+
+def test_steps_whose_work_values_decide_are_labelled_unless_counted_themselves():
+    counts = (3, 5, 1, 2)
+
+    def loop(model, optimizer, live):
+        for count in counts:
+            batch = torch.full((6, WIDE), -1.0)
+            batch[:count] = 1.0
+            model(batch).sum().backward()
+            optimizer.step()
+
+    seen, live = watched(loop, model=Selecting(), every=1)
+
+    intervals = live.summary().intervals
+    flops = 2 * (
+        6 * WIDE + 2 * 3 * WIDE * 2
+    )  # of the first: the product, three rows forward, and the weight's gradient
+    assert model_flops(seen) == [flops] * 4
+    assert [interval.estimated for interval in intervals] == [0, 1, 1, 1]
+    assert "steps estimated" in str(live.summary())

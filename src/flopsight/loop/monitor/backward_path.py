@@ -6,7 +6,7 @@ A call is counted on a twin whose backward begins at the default loss. The loop'
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,7 @@ import torch
 from torch.autograd.function import BackwardCFunction
 
 from ...capture.hooks import internals
-from ...capture.model.model_run import own_loss
+from ...capture.model.model_run import own_losses
 from ...capture.model.tensors import tensors_in
 
 PRODUCTS = ("mm", "mv", "dot", "linear", "conv", "attention", "cdist", "dist", "rnn", "lstm", "gru", "compiled")
@@ -24,83 +24,71 @@ LIBRARIES = ("_DDPSink", "_PreBackward", "_PostBackward", "RegisterPostBackward"
 MOST_NODES = 300_000
 
 
-@dataclass
+@dataclass(slots=True)
 class CallGraph:
     """Where a call stands in autograd's numbering, and the numbers of the nodes that make its outputs."""
 
     begin: int
-    end: int = 0
+    end: int
     outputs: frozenset[int] = frozenset()
     nodes: tuple[Any, ...] = ()
     """The nodes themselves, if there are several: a backward may begin at some of them."""
 
-    def close(self, output: Any) -> None:
-        """Note the outputs at which the default loss would begin."""
-        self.end = internals.sequence_number()
+    @staticmethod
+    def of(begin: int, end: int, output: Any) -> CallGraph:
+        """The graph of a call, with the outputs at which the default loss would begin."""
         if type(output) is torch.Tensor:
-            if output.grad_fn is not None:
-                self.outputs = frozenset((internals.node_sequence(output.grad_fn),))
-            return
-        loss = own_loss(output)
-        tensors = [loss] if loss is not None else [t for t in tensors_in(output) if t.is_floating_point()]
+            node = output.grad_fn
+            return CallGraph(begin, end, frozenset() if node is None else frozenset((internals.node_sequence(node),)))
+        tensors = own_losses(output) or [t for t in tensors_in(output) if t.is_floating_point()]
         nodes = [tensor.grad_fn for tensor in tensors if tensor.grad_fn is not None]
-        self.outputs = frozenset(internals.node_sequence(node) for node in nodes)
-        self.nodes = tuple(nodes) if len(self.outputs) > 1 else ()
+        outputs = frozenset(internals.node_sequence(node) for node in nodes)
+        return CallGraph(begin, end, outputs, tuple(nodes) if len(outputs) > 1 else ())
 
-    def works_beside(self, seen: set[int]) -> bool:
-        """Whether outputs that a backward does not begin at have matrix work of their own in this call."""
-        waiting = [node for node in self.nodes if internals.node_sequence(node) not in seen]
-        met = set(waiting)
-        while waiting:
-            node = waiting.pop()
-            number = internals.node_sequence(node)
-            if number in seen or not self.begin <= number < self.end:
-                continue
-            if _works(node):
-                return True
-            for below, _ in node.next_functions:
-                if below is not None and below not in met:
-                    met.add(below)
-                    waiting.append(below)
-        return False
+    def covers(self, node: Any) -> bool:
+        """Whether a node was made in this call."""
+        return self.begin <= internals.node_sequence(node) < self.end
+
+    def works_beside(self, run: set[Any]) -> bool:
+        """Whether a backward that runs these nodes does other matrix work in this call than one from all its outputs."""
+        here = {node for node in run if self.covers(node)}
+        ends = [node for node in here if internals.node_sequence(node) in self.outputs]
+        by_default, _ = _nodes_below([*ends, *self.nodes], self.covers)
+        return any(map(_works, here ^ by_default))
 
 
 def calls_reached(tensors: Any, calls: Sequence[CallGraph | None]) -> tuple[int, ...] | None:
     """The calls that a backward from these tensors goes through, each as its twin does.
 
-    None if it goes through a part of a call, or does matrix work of the loop's own: only counting the step can tell.
+    None if it does other matrix work in a call, or some of the loop's own: only counting the step can tell.
     """
     known = [(at, call) for at, call in enumerate(calls) if call is not None]
-    seen, outside = _numbers(tensors, [call for _, call in known])
+    given = [tensors] if isinstance(tensors, torch.Tensor) else list(tensors or ())
+    run, whole = _nodes_below(tensor.grad_fn for tensor in given if isinstance(tensor, torch.Tensor))
+    if not whole or any(_works(node) for node in run if not any(call.covers(node) for _, call in known)):
+        return None
+    numbers = {internals.node_sequence(node) for node in run}
     reached = []
     for at, call in known:
-        through = call.outputs & seen
-        if through and through != call.outputs and call.works_beside(seen):
-            return None
-        if through:
+        if call.outputs & numbers:
+            if call.works_beside(run):
+                return None
             reached.append(at)
-        elif call.outputs and any(call.begin <= number < call.end for number in seen):
+        elif call.outputs and any(map(call.covers, run)):
             return None
-    return None if outside else tuple(reached)
+    return tuple(reached)
 
 
-def _numbers(tensors: Any, calls: Sequence[CallGraph]) -> tuple[set[int], bool]:
-    """Numbers of all nodes that a backward runs, and whether nodes outside the calls do matrix work."""
-    given = [tensors] if isinstance(tensors, torch.Tensor) else list(tensors or ())
-    waiting = [tensor.grad_fn for tensor in given if isinstance(tensor, torch.Tensor) and tensor.grad_fn is not None]
+def _nodes_below(ends: Iterable[Any], within: Callable[[Any], bool] = lambda _: True) -> tuple[set[Any], bool]:
+    """All nodes that a backward from these ones runs, and whether there are not too many to follow."""
+    waiting = [node for node in ends if node is not None and within(node)]
     met: set[Any] = set(waiting)
-    numbers: set[int] = set()
     while waiting and len(met) < MOST_NODES:
-        node: Any = waiting.pop()
-        number = internals.node_sequence(node)
-        numbers.add(number)
-        if not any(call.begin <= number < call.end for call in calls) and _works(node):
-            return numbers, True
-        for below, _ in node.next_functions:
-            if below is not None and below not in met:
+        for below, _ in waiting.pop().next_functions:
+            if below is not None and below not in met and within(below):
                 met.add(below)
                 waiting.append(below)
-    return numbers, len(met) >= MOST_NODES
+    return met, not waiting
 
 
 def _works(node: Any) -> bool:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from math import nan
-from operator import attrgetter
 from typing import Any
-from weakref import WeakKeyDictionary, WeakSet
 
 import torch
 from torch import nn
@@ -15,74 +13,73 @@ from ...capture.hooks import internals
 from ...capture.hooks.patches import Call
 from ...capture.model.model_run import ModelRun, batch_size_of, tokens_of
 from ...capture.time.clock import pausing
+from ...capture.twin.known_values import Unknowable
 from ...capture.twin.meta_copy import NoTwinError
-from ...distributed.topology import is_engine
 from .backward_path import CallGraph, calls_reached
 from .counted_work import UNCOUNTED, UNKNOWN, CallCount, CountedWork, Work, count_call, may_train
 from .live_steps import LiveSteps, SlowProfile
-from .signatures import signature
-from .step import CallKind, Step, size_of
+from .members import Members
+from .signatures import Signatures
+from .step import CallKind, Given, MaskPlace, Step, mask_at, size_of
 from .step_clock import StepClock
 
-needs_gradient = attrgetter("requires_grad")
 BACKWARD = -1
 """A backward in the history of a step."""
 MOST_PATHS = 1024
 MOST_KINDS = 4096
+HIDDEN = "The FLOPs of further steps are not known: compiled code does different work for equal arguments."
 MASKS = ("attention_mask", "decoder_attention_mask")
 
 
 class CallWork:
     """Adds the work of every call to its step."""
 
-    def __init__(self, models: Sequence[nn.Module], clock: StepClock, device: torch.device) -> None:
+    def __init__(
+        self,
+        models: Sequence[nn.Module],
+        optimizer: torch.optim.Optimizer | None,
+        clock: StepClock,
+        device: torch.device,
+    ) -> None:
+        self.members = Members(models, optimizer)
         self.counted = CountedWork.on(device)
-        self.called = False
-        """True once a model was called in a step."""
         self.notes: dict[str, None] = {}
         """What a user should know; a dict, to keep the order."""
         self.slow: SlowProfile | None = None
         """Who wants a profile of a slow step."""
         self._clock = clock
-        self._device = device.type
-        self._given = models
-        self._trained: WeakSet[nn.Module] = WeakSet(models)
-        self._parameters: WeakKeyDictionary[nn.Module, list[nn.Parameter]] = WeakKeyDictionary()
-        self._optimizers: WeakKeyDictionary[torch.optim.Optimizer, bool] = WeakKeyDictionary()
+        self._device = None if device.type == "meta" else device.type
+        """Whose autocast counts; meta has none."""
+        self._began, self._ended = -1, 0
+        """Where the call under way began in autograd's numbering, or -1 without gradients, and where the last one ended."""
+        self._signatures: dict[int, Signatures] = {}
         self._live: LiveSteps | None = None
         """There if the work of a step is more or less than that of its calls."""
         self._kinds: dict[Hashable, CallKind] = {}
         self._families: dict[Hashable, int] = {}
-        self._paths: dict[tuple[int, ...], tuple[int, ...]] = {}
-        """Through which calls a backward goes, by what the step did before it."""
+        self._paths: dict[Hashable, tuple[int, ...]] = {}
+        """Through which calls a backward goes, by what the step did before it, and how many nodes it made since the last call."""
 
-    def is_trained(self, module: nn.Module) -> bool:
-        """Whether the loop trains a module: it was given, or called with gradients; before the first is, any may be."""
-        return module in self._trained or not self._trained
-
-    def is_for(self, optimizer: torch.optim.Optimizer) -> bool:
-        """Whether an optimizer updates parameters that are watched."""
-        if not self._given:
-            return True
-        known = self._optimizers.get(optimizer)
-        if known is None:
-            held = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
-            watched = {id(parameter) for model in self._given for parameter in model.parameters()}
-            flat = any(map(is_engine, self._given))  # whose optimizers hold parts of one flat tensor
-            known = self._optimizers[optimizer] = bool(held & watched) or not held or flat
-        return known
+    @property
+    def called(self) -> bool:
+        """True once a model was called in a step."""
+        return bool(self._kinds)
 
     def begin(self, step: Step, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], call: Call) -> Call:
         """A call begins that belongs to a step."""
-        grad = torch.is_grad_enabled()
-        state = (id(module), module.training, self._autocast(), self._trained_ones(module) if grad else None)
-        key = (signature(args, kwargs), state)
+        grad, device = torch.is_grad_enabled(), self._device
+        known = self._signatures.get(id(module))
+        if known is None or known.module() is not module:
+            known = self._signatures[id(module)] = Signatures(module)
+        autocast = device and torch.is_autocast_enabled(device) and torch.get_autocast_dtype(device)
+        state = known.state(module, autocast, grad)
+        key = (known.of(args, kwargs), state)
         kind = self._kinds.get(key)
         if kind is None:
             kind = self._new_kind(key, state, module, args, kwargs)
         step.calls += 1
         step.kinds += (kind,)
-        step.tokens += kind.tokens if kind.mask is None else self._unpadded(step, kwargs[kind.mask])
+        step.tokens += kind.tokens if kind.mask is None else self._unpadded(step, mask_at(kind.mask, args, kwargs))
         step.samples += kind.samples
         if self._live is None:
             count = kind.count
@@ -90,24 +87,72 @@ class CallWork:
                 count = self._count(step, kind, module, args, kwargs)
             step.history += (kind.family,)
             step.add(count.forward)
-            step.graphs += (CallGraph(internals.sequence_number()) if grad else None,)
+            step.given = module, args, kwargs
+        self._began = internals.sequence_number() if grad else -1
         if self._live is not None:
             return self._live.begin(step, module, call)
         return call if self.slow is None else self.slow.begin(step, module, call)
 
     def end(self, step: Step, output: Any) -> None:
-        """The call has returned."""
-        if self._live is None and step.graphs and (graph := step.graphs[-1]) is not None and not graph.end:
-            graph.close(output)
+        """The call has returned; None is the output of one that raised."""
+        begin = self._began
+        given, step.given = step.given, None
+        if begin < 0:
+            step.graphs += (None,)
+            step.nodes += (0,)
+            return
+        self._ended = end = internals.sequence_number()
+        kind = step.kinds[-1]
+        step.nodes += (end - begin,)
+        if self._live is not None:
+            return
+        step.graphs += (CallGraph.of(begin, end, output),)
+        if output is None:  # how far the call came is not known
+            step.work, step.tokens, step.samples = UNKNOWN, nan, nan
+        elif kind.nodes != end - begin and given is not None:
+            self._other_graph(step, kind, end - begin, given)
+
+    def _other_graph(self, step: Step, kind: CallKind, nodes: int, given: Given) -> None:
+        """A call made another number of nodes than the one before: something steers the work that its arguments do not show."""
+        usual, compiled = kind.nodes, internals.times_compiled()
+        if compiled != kind.compiled:  # a compiler makes nodes of its own, and code that makes others afterwards
+            kind.nodes, kind.compiled = 0, compiled
+            if usual is not None:
+                self._compiled_again(step, kind, given)
+            return
+        kind.nodes = nodes
+        if usual:
+            self._count_steps("calls with equal arguments do different work")
+            step.work = UNKNOWN
+
+    def _compiled_again(self, step: Step, kind: CallKind, given: Given) -> None:
+        """Code was compiled anew for arguments that it was compiled for before: mostly for the same work, which a count tells.
+
+        If not, no later call will tell which of its codes it runs.
+        """
+        before = kind.count
+        if before is None or self.counted.full:
+            return
+        again = self._count(step, kind, *given)
+        if (again.forward.flops, again.backward.flops) != (before.forward.flops, before.backward.flops):
+            self.notes[HIDDEN] = None
+            step.work = UNKNOWN
+            for known in self._kinds.values():
+                known.count = UNCOUNTED
+
+    def rebuilt(self) -> None:
+        """A module was put into another: models may have changed."""
+        self._signatures.clear()
 
     def backward_begins(self, step: Step, tensors: Any, partial: bool) -> None:
         """A backward begins: add the work of the calls that it goes through."""
         step.backwards += 1
         if self._live is not None or not step.graphs:
             return
-        path = self._paths.get(step.history)
+        since = (step.history, internals.sequence_number() - self._ended)
+        path = self._paths.get(since)
         if path is None or partial:
-            path = self._path(step, tensors, partial)
+            path = self._path(step, since, tensors, partial)
             if path is None:
                 self._count_steps("its backward does not go through the model as a loss does")
                 step.work = UNKNOWN
@@ -116,11 +161,11 @@ class CallWork:
             step.add((step.kinds[at].count or UNCOUNTED).backward)
         step.history += (BACKWARD,)
 
-    def _path(self, step: Step, tensors: Any, partial: bool) -> tuple[int, ...] | None:
+    def _path(self, step: Step, since: Hashable, tensors: Any, partial: bool) -> tuple[int, ...] | None:
         with pausing():
             path = None if partial else calls_reached(tensors, step.graphs)
         if path is not None and len(self._paths) < MOST_PATHS:
-            self._paths[step.history] = path
+            self._paths[since] = path
         return path
 
     def step_ends(self, step: Step) -> None:
@@ -148,33 +193,23 @@ class CallWork:
             if counting is not None:
                 counting.close()
 
-    def _count_steps(self, why: str) -> None:
+    def _count_steps(self, why: str, *, varies: bool = False) -> None:
         """From the next step on, count steps while they run."""
         if self._live is None:
-            self._live = LiveSteps(self.counted)
+            self._live = LiveSteps(self.counted, varies=varies)
             self.notes[f"Steps are counted while they run, which slows the first of each kind: {why}."] = None
-
-    def _autocast(self) -> Hashable:
-        if torch.is_autocast_enabled(self._device):
-            return torch.get_autocast_dtype(self._device)
-        return None
-
-    def _trained_ones(self, module: nn.Module) -> Hashable:
-        parameters = self._parameters.get(module)
-        if parameters is None:
-            parameters = self._parameters[module] = list(module.parameters())
-        return bytes(map(needs_gradient, parameters))  # bytes are hashed faster than a tuple
 
     def _new_kind(self, key: Hashable, state: tuple[Any, ...], module: nn.Module, args: Any, kwargs: Any) -> CallKind:
         """A kind of call that was not seen before; its work is not counted yet."""
-        self.called = True
         if torch.is_grad_enabled():
-            self._trained.add(module)
+            self.members.trained.add(module)
         passed_on = any(value.requires_grad for value in (*args, *kwargs.values()) if type(value) is torch.Tensor)
         family = self._families.setdefault((state, passed_on), len(self._families))
         run = ModelRun(module, args, kwargs)
         tokens, samples = tokens_of(run), batch_size_of(run)
-        kind = CallKind(key, family, tokens or nan, samples or nan, _padding_mask(tokens, kwargs))
+        mask = _padding_mask(tokens, self._signatures[id(module)].names, args, kwargs)
+        kind = CallKind(key, state, family, tokens or nan, samples or nan, mask)
+        kind.compiled = internals.times_compiled()
         if len(self._kinds) < MOST_KINDS:
             self._kinds[key] = kind
         return kind
@@ -187,6 +222,9 @@ class CallWork:
         return 0
 
     def _count(self, step: Step, kind: CallKind, module: nn.Module, args: Any, kwargs: Any) -> CallCount:
+        if HIDDEN in self.notes:
+            kind.count = UNCOUNTED
+            return UNCOUNTED
         size = size_of(kind.tokens, kind.samples)
         if self.counted.full:
             self.notes["The FLOPs of some steps are interpolated: too many shapes were counted already."] = None
@@ -194,22 +232,41 @@ class CallWork:
             return kind.count
         begin = self._clock.moment()
         try:
-            profile = count_call(module, args, kwargs, train=may_train(module, args, kwargs))
+            profile, read = count_call(module, args, kwargs, train=may_train(module, args, kwargs))
         except NoTwinError as problem:
-            self._count_steps(f"{type(module).__name__} has no copy without data ({problem})")
+            varies = isinstance(problem.__cause__, Unknowable)
+            self._count_steps(f"{type(module).__name__} has no copy without data ({problem})", varies=varies)
             return UNCOUNTED
         finally:
             step.counting_spans += ((begin, self._clock.moment()),)
         kind.count = self.counted.remember(kind.key, kind.family, size, profile)
+        known = self._signatures.get(id(module))
+        if known is not None:  # what the call put into the model may have cleared them
+            known.values_were_read(read, kind.family, args, kwargs, kind.count)
+            if read:  # calls with equal values are of this kind from now on
+                self._kinds[known.of(args, kwargs), kind.state] = kind
         return kind.count
 
 
-def _padding_mask(tokens: int | None, kwargs: dict[str, Any]) -> str | None:
-    """The argument that says which tokens are padding, if there is one and it is a mask of all of them."""
-    name = next((name for name in MASKS if kwargs.get(name) is not None), None)
-    mask = None if name is None else kwargs[name]
-    fits = type(mask) is torch.Tensor and mask.dim() == 2 and not mask.is_floating_point() and mask.numel() == tokens
-    return name if fits else None
+def _padding_mask(tokens: int | None, names: Sequence[str], args: Any, kwargs: dict[str, Any]) -> MaskPlace | None:
+    """Where the argument is that says which tokens are padding, if there is one and it is a mask of all of them."""
+    for place in _places_of_masks(names, args, kwargs):
+        mask = mask_at(place, args, kwargs)
+        if type(mask) is torch.Tensor and mask.dim() == 2 and mask.numel() == tokens and not mask.is_floating_point():
+            return place
+    return None
+
+
+def _places_of_masks(names: Sequence[str], args: Any, kwargs: dict[str, Any]) -> Iterator[MaskPlace]:
+    """Where a mask may be: an argument of that name, or an entry of a batch that is a dictionary."""
+    for name in MASKS:
+        if name in kwargs:
+            yield None, name
+        for at, value in enumerate(args):
+            if names[at : at + 1] == (name,):
+                yield at, None
+            elif isinstance(value, Mapping) and name in value:
+                yield at, name
 
 
 def _on_host_later(mask: torch.Tensor) -> torch.Tensor:

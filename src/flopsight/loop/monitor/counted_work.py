@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
+from functools import reduce
 from math import nan
 
 import torch
@@ -11,7 +12,10 @@ from torch import nn
 
 from ...analysis.limits.utilization import hardware_work, model_work
 from ...analysis.phase_filter import only
+from ...capture.hooks import internals
 from ...capture.model.model_run import ModelRun
+from ...capture.model.tensors import tensors_in
+from ...capture.twin.known_values import noting_reads
 from ...capture.twin.meta_copy import NoTwinError
 from ...distributed.shards import inside
 from ...distributed.topology import world_of
@@ -62,8 +66,13 @@ class CallCount:
     forward: Work = UNKNOWN
     backward: Work = UNKNOWN
 
+    def as_estimate(self) -> CallCount:
+        """The same work, for a call that may do more or less."""
+        return CallCount(self.forward.scaled(1.0), self.backward.scaled(1.0))
+
 
 UNCOUNTED = CallCount()
+NOTHING = CallCount(Work(), Work())
 
 
 @dataclass
@@ -113,6 +122,9 @@ class CountedWork:
         points = sorted(self.sizes.get(family, ()), key=lambda point: point[0])
         if not points or not size:
             return UNCOUNTED
+        equal = [count for at, count in points if at == size]
+        if equal:  # they differ in something that the sizes do not show
+            return reduce(lambda sum_, one: _mixed(sum_, one, 1.0, 1 / len(equal)), equal, NOTHING)
         below = [point for point in points if point[0] <= size]
         above = [point for point in points if point[0] > size]
         if not below or not above:
@@ -130,21 +142,26 @@ def _mixed(one: CallCount, other: CallCount, share: float, rest: float) -> CallC
     )
 
 
-def count_call(model: nn.Module, args: tuple[object, ...], kwargs: Mapping[str, object], *, train: bool) -> Profile:
+def count_call(
+    model: nn.Module, args: tuple[object, ...], kwargs: Mapping[str, object], *, train: bool
+) -> tuple[Profile, set[int]]:
     """Count a call of a model, and its backward, on a meta twin; raises NoTwinError if there can be none.
 
+    Gives the profile, and which of the tensors that it is called with were read, so that their values may decide its work.
     The loss is the default one: what a loop makes of the output is mostly pointwise, and `backward_path` notices if not.
     """
     run = ModelRun(inside(model), tuple(args), dict(kwargs), train=train)
+    given = [internals.storage_key(tensor) for tensor in tensors_in((args, kwargs))]
     try:
-        with own_work(), quiet():
+        with own_work(), quiet(), noting_reads() as read:
             if world_of([model]).sharded and world_of([model]).model_parallel == 1:
                 run = unsharded_run(run)  # each rank runs the whole model, on a batch of its own
-            return count_on_twin(run).recording.profile
+            profile = count_on_twin(run).recording.profile
     except NoTwinError:
         raise
     except Exception as problem:
         raise NoTwinError(f"{type(problem).__name__}: {problem}") from problem
+    return profile, {at for at, key in enumerate(given) if key in read}
 
 
 def may_train(model: nn.Module, args: object, kwargs: object) -> bool:

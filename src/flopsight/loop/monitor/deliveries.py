@@ -27,8 +27,8 @@ LONGEST = 30.0
 class Figures(dict[str, float]):
     """The figures of an interval by name."""
 
-    line = ""
-    """The line that a file gets of it, if there is a sink that takes lines."""
+    line: Callable[[], str] = str
+    """Makes the line that a file gets of it, on that file's thread."""
 
 
 Deliver = Callable[[Interval, Figures], None]
@@ -40,14 +40,17 @@ class Delivery:
     takes_lines = False
     """True for a file of JSON lines."""
 
-    def __init__(self, name: str, deliver: Deliver, close: Callable[[], None] | None = None) -> None:
+    def __init__(
+        self, name: str, deliver: Deliver, close: Callable[[], None] | None = None, *, latest_only: bool = False
+    ) -> None:
+        """`latest_only` is for a sink that shows the present: of the intervals that wait for it, it gets the last."""
         self.name = name
         self.dropped = 0
         self._deliver = deliver
         self._close = close
         self._context = copy_context()
         # a deque and no queue: waking a thread at every interval would make the loop wait for Python's lock
-        self._waiting: deque[tuple[Interval, Figures]] = deque()
+        self._waiting: deque[tuple[Interval, Figures]] = deque(maxlen=1 if latest_only else None)
         self._over = threading.Event()
         self._thread: threading.Thread | None = None
         self._failed = False

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable
+from functools import partial
 from math import isnan, nan
 from time import sleep, time
+from typing import Any
 
 from ...results.run import Interval
 from .counted_work import Work
@@ -18,41 +20,53 @@ MOST_WAITING = 16
 """Steps that wait to be read, if an interval has more: they are read in one go, which takes less time for each."""
 MOST_UNKNOWN = 1000
 OnStep = Callable[[int, Step, float, float], None]
+MakeInterval = Callable[..., Interval]
 
 
 class Intervals:
     """Collects steps in the order of the loop; a step waits here until the device has come to its end."""
 
-    def __init__(self, clock: StepClock, every: int, on_step: OnStep, found_later: Callable[[Hashable], Work]) -> None:
-        """`on_step` gets number, step, seconds and seconds of data wait, when these are known and not slowed by us."""
+    def __init__(
+        self,
+        clock: StepClock,
+        every: int,
+        on_step: OnStep,
+        on_interval: Callable[[MakeInterval], None],
+        found_later: Callable[[Hashable], Work],
+    ) -> None:
+        """`on_step` gets number, step, seconds and seconds of data wait, when these are known and not slowed by us.
+
+        `on_interval` gets a function that makes the interval, with what else it knows of it.
+        """
         self._clock = clock
         self._every = every
-        self._on_step = on_step
+        self._on_step, self._on_interval = on_step, on_interval
         self._waiting: deque[Step] = deque()
         self._found_later = found_later
-        self._sum = IntervalSum(0, found_later)
+        self._sum = IntervalSum(0)
+        self._incomplete: IntervalSum | None = None
+        """The last interval, if the work of a step was not known when it ended: the next one may be counted."""
 
-    def add(self, step: Step) -> Iterable[Interval]:
-        """Take a step; gives the intervals that are complete by now."""
+    def add(self, step: Step) -> None:
+        """Take a step; hands on the intervals that are complete by now."""
         waiting = self._waiting
         waiting.append(step)
-        if len(waiting) < MOST_WAITING and self._sum.steps + len(waiting) < self._every:
-            return ()
-        return self._read()
+        if len(waiting) >= MOST_WAITING or self._sum.steps + len(waiting) >= self._every:
+            self._read()
 
-    def finish(self) -> list[Interval]:
+    def finish(self) -> None:
         """The rest: waits a little for the device, then gives what is known."""
         waited = 0.0
         while self._waiting and not self._reached(self._waiting[-1]) and waited < PATIENCE:
             sleep(0.01)
             waited += 0.01
-        done = self._read()
+        self._read()
         for step in self._waiting:
             self._sum.add(step)
         self._waiting.clear()
         if self._sum.steps:
-            done.append(self._take())
-        return done
+            self._end_interval()
+        self._give_incomplete()
 
     def _reached(self, step: Step) -> bool:
         try:
@@ -60,31 +74,42 @@ class Intervals:
         except Exception:  # a device that has failed reaches nothing
             return False
 
-    def _read(self) -> list[Interval]:
-        done, clock = [], self._clock
-        while self._waiting and self._reached(self._waiting[0]):
-            step = self._waiting.popleft()
-            seconds, validated = clock.seconds(step.began, step.ended), 0.0
-            if step.validation_spans or step.counting_spans:
-                validated = self._spans(step.validation_spans)
-                seconds = max(0.0, seconds - validated - self._spans(step.counting_spans))
-            wait = 0.0
-            if step.first_call is not None:
-                wait = max(0.0, step.first_call - step.host_began - (0.0 if clock.queues else validated))
+    def _read(self) -> None:
+        waiting, clock, on_step = self._waiting, self._clock, self._on_step
+        while waiting and (not clock.queues or self._reached(waiting[0])):
+            step = waiting.popleft()
+            seconds, whole = clock.seconds(step.began, step.ended), self._sum
+            if step.validation_spans or step.counting_spans or step.saving_spans:
+                whole.validated += (validated := self._spans(step.validation_spans))
+                whole.saved += (saved := self._spans(step.saving_spans))
+                seconds = max(0.0, seconds - validated - saved - self._spans(step.counting_spans))
             if step.slowed:
-                self._sum.add(step, None, wait, validated)
+                whole.add(step)
             else:
-                self._on_step(self._sum.first + self._sum.steps, step, seconds, wait)
-                self._sum.add(step, seconds, wait, validated)
+                wait = 0.0 if step.first_call is None else max(0.0, step.first_call - step.host_began)
+                on_step(whole.first + whole.steps, step, seconds, wait)
+                whole.add(step, seconds, wait)
             clock.reuse(step.began)
-            if self._sum.steps == self._every:
-                done.append(self._take())
-        return done
+            if whole.steps == self._every:
+                self._end_interval()
 
-    def _take(self) -> Interval:
+    def _end_interval(self) -> None:
+        self._give_incomplete()
         whole = self._sum
-        self._sum = IntervalSum(whole.first + whole.steps, self._found_later)
-        return whole.interval()
+        self._sum = IntervalSum(whole.first + whole.steps)
+        if whole.unknown and not self._later(whole):
+            self._incomplete = whole
+        else:
+            self._on_interval(partial(whole.interval, self._found_later))
+
+    def _give_incomplete(self) -> None:
+        whole, self._incomplete = self._incomplete, None
+        if whole is not None:
+            self._on_interval(partial(whole.interval, self._found_later))
+
+    def _later(self, whole: IntervalSum) -> bool:
+        """Whether the work of all its steps has become known."""
+        return not any(isnan(self._found_later(key).flops) for key, _ in whole.unknown)
 
     def _spans(self, spans: Iterable[tuple[Moment, Moment]]) -> float:
         return sum(self._clock.seconds(begin, end) for begin, end in spans)
@@ -93,20 +118,20 @@ class Intervals:
 class IntervalSum:
     """Sums over the steps of the interval under way; a figure that is not known of a step is nan, and so is its sum."""
 
-    def __init__(self, first: int, found_later: Callable[[Hashable], Work]) -> None:
+    def __init__(self, first: int) -> None:
         self.first = first
         self.steps = 0
-        self._found_later = found_later
-        self._unknown: list[tuple[Hashable, bool]] = []
+        self.validated = self.saved = 0.0
+        """Seconds of validations and checkpoints, which are in no step."""
+        self.unknown: list[tuple[Hashable, bool]] = []
         """Steps whose work was not known when they ended, and whether they are timed."""
         self._timed = 0
         self._seconds = self._waited = self._called = 0.0
         self._flops = self._at_peak = self._all_at_peak = 0.0
         self._tokens = self._samples = 0.0
-        self._skipped = self._estimated = self._validations = 0
-        self._validated = 0.0
+        self._skipped = self._estimated = self._validations = self._saves = 0
 
-    def add(self, step: Step, seconds: float | None = None, wait: float = 0.0, validated: float = 0.0) -> None:
+    def add(self, step: Step, seconds: float | None = None, wait: float = 0.0) -> None:
         """Add a step; its seconds are None if they are not known, or slowed by counting."""
         self.steps += 1
         known = not isnan(step.flops)
@@ -124,8 +149,8 @@ class IntervalSum:
             self._samples += step.samples or nan
         if step.calls and known:
             self._flops += step.flops
-        elif step.calls and len(self._unknown) < MOST_UNKNOWN:
-            self._unknown.append((step.key, seconds is not None))
+        elif step.calls and len(self.unknown) < MOST_UNKNOWN:
+            self.unknown.append((step.key, seconds is not None))
         else:
             self._flops = self._at_peak = self._all_at_peak = nan
         if step.skipped:
@@ -134,12 +159,13 @@ class IntervalSum:
             self._estimated += 1
         if step.validations:
             self._validations += step.validations
-            self._validated += validated
+        if step.saving_spans:
+            self._saves += len(step.saving_spans)
 
-    def interval(self) -> Interval:
-        """The interval as a value; the work of a step may have become known since the step ended."""
-        for key, timed in self._unknown:
-            work = self._found_later(key)
+    def interval(self, found_later: Callable[[Hashable], Work], **read: Any) -> Interval:
+        """The interval as a value, with what was `read` at its end; the work of a step may have become known since the step ended."""
+        for key, timed in self.unknown:
+            work = found_later(key)
             self._flops += work.flops
             if timed:
                 self._at_peak += work.at_peak
@@ -160,8 +186,11 @@ class IntervalSum:
             skipped=self._skipped,
             estimated=self._estimated,
             validations=self._validations,
-            validation_seconds=self._validated,
+            validation_seconds=self.validated,
+            saves=self._saves,
+            saving_seconds=self.saved,
             ended=time(),
+            **read,
         )
 
 

@@ -65,37 +65,41 @@ class StepCounter:
 class LiveSteps:
     """Counts a step from its first call of the model to its end, if no step like it was counted before."""
 
-    def __init__(self, counted: CountedWork) -> None:
-        self._counted = counted
+    def __init__(self, counted: CountedWork, *, varies: bool = False) -> None:
+        """`varies` if values decide how much work steps of one kind do: that of a counted one is an estimate for the others."""
+        self._counted, self._varies = counted, varies
         self._counter = StepCounter()
         self._beginnings: set[Hashable] = set()
-        self._again = False
-        """True after a step that began like a known one and then differed: the next one is counted."""
+        self._missed: Hashable = None
+        """The last step that began like a known one and then differed; steps are counted until one like it is."""
         self._done = 0
 
     def begin(self, step: Step, module: nn.Module, call: Call) -> Call:
         """At a call of the model: count from here on, if the step may be a new one."""
         if self._counter.running or step.calls > 1 or self._done >= MOST_STEPS:
             return call
-        if not self._again and step.kinds[-1].key in self._beginnings:
+        if self._missed is None and step.kinds[-1].key in self._beginnings:
             return call
         self._done += 1
         return self._counter.start(step, module, call)
 
     def end(self, step: Step) -> CallCount:
-        """The work of a step that is over, counted now or before; an estimate if it is none of those."""
+        """The work of a step that is over: counted now or before, not known yet, or an estimate if no more are counted."""
         key = step.key
         size = size_of(step.tokens, step.samples)
         if self._counter.running:
             profile = self._counter.finish()
             self._beginnings.update(step.keys[:1])
-            self._again = False
+            if key == self._missed:
+                self._missed = None
             return self._counted.remember(key, "step", size, profile)
         work = self._counted.known.get(key)
         if work is None and step.calls:
-            self._again = True
-            return self._counted.estimate("step", size)
-        return work or UNCOUNTED
+            self._missed = key
+            return self._counted.estimate("step", size) if self._done >= MOST_STEPS else UNCOUNTED
+        if work is None:
+            return UNCOUNTED
+        return work.as_estimate() if self._varies else work
 
     def close(self) -> None:
         """Stop counting at once."""

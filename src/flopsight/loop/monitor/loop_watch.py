@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
@@ -11,6 +12,10 @@ from weakref import ref
 
 import torch
 from torch import nn
+from torch.nn.modules.module import (
+    register_module_module_registration_hook,
+    register_module_parameter_registration_hook,
+)
 
 from ...capture.hooks import internals
 from ...capture.hooks.patches import Call, calls_of, compiling, module_calls, unpatched, wrapped
@@ -20,6 +25,18 @@ from ...distributed.topology import is_engine
 from ..updates import Updates
 
 Admits = Callable[[nn.Module], bool]
+REGISTRATIONS = (register_module_module_registration_hook, register_module_parameter_registration_hook)
+
+
+def _checkpointing() -> Iterator[tuple[Any, str]]:
+    """What writes checkpoints: torch.save, and what else is imported."""
+    yield torch, "save"
+    for library, names in {
+        "torch.distributed.checkpoint": ("save", "async_save"),
+        "safetensors.torch": ("serialize_file",),  # which its functions call, however they were imported
+    }.items():
+        found = sys.modules.get(library)
+        yield from ((found, name) for name in names if hasattr(found, name))
 
 
 class Listener(Protocol):
@@ -39,6 +56,15 @@ class Listener(Protocol):
 
     def updated(self, optimizer: torch.optim.Optimizer, unlike: str) -> None:
         """An optimizer has stepped, or a gradient scaler has left its step out."""
+
+    def saving_begins(self) -> None:
+        """The loop begins to write a checkpoint."""
+
+    def saving_ends(self) -> None:
+        """It is written, or that failed."""
+
+    def rebuilt(self) -> None:
+        """A module or a parameter was put into a module, by something else than a call of the model."""
 
     def engine_stepped(self, skipped: bool) -> None:
         """A DeepSpeed engine has stepped, with any number of steps of its optimizer, or with none if it skipped them."""
@@ -68,7 +94,7 @@ class LoopWatch:
         self._ours = {id(module) for model in models or () for module in model.modules()}
         self._roots: dict[int, ref[nn.Module]] = {}
         self._thread = 0
-        self._inside = self._in_backward = False
+        self._inside = self._in_backward = self._saving = False
         self.searching = False
         """True until a step has called a model."""
 
@@ -81,6 +107,10 @@ class LoopWatch:
         around = partial(self._around_backward, whole=False)
         self._stack.enter_context(wrapped(torch.autograd, "grad", around, bare=True))
         self._stack.enter_context(wrapped(torch, "compile", self._around_compile))
+        for owner, name in _checkpointing():
+            self._stack.enter_context(wrapped(owner, name, self._around_saving))
+        for register in REGISTRATIONS:
+            self._stack.callback(register(self._registered).remove)
         for kind in {type(engine) for engine in self._models or () if steps_by_itself(engine)}:
             owner = next(one for one in kind.__mro__ if "step" in vars(one))
             self._stack.enter_context(wrapped(owner, "step", self._around_engine_step))
@@ -104,19 +134,29 @@ class LoopWatch:
 
     def _wrap_classes(self) -> None:
         self.searching = False
-        kinds = {type(module) for found in self._roots.values() if (module := found()) is not None}
-        for kind in kinds:
+        found = [module for one in self._roots.values() if (module := one()) is not None]
+        called = {id(module) for one in found for module in one.modules()}
+        for later in [model for model in self._models or () if id(model) not in called]:
+            self._roots[id(later)] = ref(later)  # a second model may be called only after a while
+            found.append(later)
+        for kind in {type(module) for module in found}:
             self._calls.enter_context(calls_of(kind, self._watch))
 
     def _find(self, plain: Call) -> Call:
+        watched = self._watch(plain)
+
         def finding(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
-            if compiling() or self._inside or threading.get_ident() != self._thread or not self._is_ours(module):
+            if compiling() or self._inside or not self._is_ours(module):
+                return plain(module, *args, **kwargs)
+            thread = threading.get_ident()
+            if self._roots and thread != self._thread:
                 return plain(module, *args, **kwargs)
             if internals.graph_task() != -1:  # a checkpoint runs it again
                 return plain(module, *args, **kwargs)
+            self._thread = thread  # the loop may run on another thread than the one that entered
             self._roots[id(module)] = ref(module)
             with unpatched() if ModelRun(module).compiled else nullcontext():
-                return self._call(plain, module, args, kwargs)
+                return watched(module, *args, **kwargs)
 
         return finding
 
@@ -124,30 +164,28 @@ class LoopWatch:
         inner = compiled_from(module)
         if self._models is None:
             return self._admits(inner)
-        return id(inner) in self._ours and next(inner.parameters(), None) is not None
+        given = any(inner is compiled_from(model) for model in self._models)
+        return given or (id(inner) in self._ours and next(inner.parameters(), None) is not None)
 
     def _watch(self, plain: Call) -> Call:
-        roots = self._roots
+        roots, thread = self._roots, threading.get_ident
 
         def watched(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
-            if compiling() or self._inside or id(module) not in roots or threading.get_ident() != self._thread:
+            if compiling() or self._inside or id(module) not in roots or thread() != self._thread:
                 return plain(module, *args, **kwargs)
             if roots[id(module)]() is not module or internals.graph_task() != -1:
                 return plain(module, *args, **kwargs)
-            return self._call(plain, module, args, kwargs)
+            self._inside = True
+            output = None
+            try:
+                call = self.listener.call_begins(module, args, kwargs, plain)
+                output = call(module, *args, **kwargs)
+                return output
+            finally:
+                self._inside = False
+                self.listener.call_ends(output)
 
         return watched
-
-    def _call(self, plain: Call, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        self._inside = True
-        output = None
-        try:
-            call = self.listener.call_begins(module, args, kwargs, plain)
-            output = call(module, *args, **kwargs)
-            return output
-        finally:
-            self._inside = False
-            self.listener.call_ends(output)
 
     def _updated(self, optimizer: torch.optim.Optimizer, unlike: str) -> None:
         self.listener.updated(optimizer, unlike)
@@ -165,8 +203,27 @@ class LoopWatch:
             finally:
                 self._in_backward = False
                 self.listener.backward_ends()
+                self._updates.backward_ended()
 
         return backward
+
+    def _around_saving(self, plain: Call) -> Call:
+        def saving(*args: Any, **kwargs: Any) -> Any:
+            if self._inside or self._in_backward or self._saving or threading.get_ident() != self._thread:
+                return plain(*args, **kwargs)
+            self._saving = True
+            self.listener.saving_begins()
+            try:
+                return plain(*args, **kwargs)
+            finally:
+                self._saving = False
+                self.listener.saving_ends()
+
+        return saving
+
+    def _registered(self, _module: nn.Module, _name: str, _new: object) -> None:
+        if not (self._inside or self._in_backward):  # sharded models put their parameters in and out while they run
+            self.listener.rebuilt()
 
     def _around_engine_step(self, plain: Call) -> Call:
         def step(engine: Any, *args: Any, **kwargs: Any) -> Any:

@@ -26,7 +26,6 @@ from .live_steps import SlowProfile
 from .loop_watch import Admits, Listener, LoopWatch, steps_by_itself
 from .series import Series
 from .sinks import make_deliveries
-from .step import Step
 from .step_book import StepBook, Waiting, sentence
 from .step_clock import StepClock
 
@@ -88,7 +87,6 @@ class Monitor:
         self._problem: str | None = None
         self._watch: LoopWatch | None = None
         self._book: StepBook | None = None
-        self._intervals: Intervals | None = None
 
     def __enter__(self) -> Monitor:
         if self._entered:
@@ -110,13 +108,14 @@ class Monitor:
         self._models = models
         device = ModelRun(models[0]).device
         clock = StepClock(device)
-        work = CallWork(models if self._given else (), clock, device)
+        work = CallWork(models if self._given else (), self._optimizer, clock, device)
         work.slow = None if self._on_slow is None else SlowProfile(self._on_slow)
-        intervals = Intervals(clock, self._every, self._series.timed, work.found_later)
-        self._intervals = intervals
-        self._book = StepBook(work, clock, self._optimizer, self._stepped, self._step_ended, self._fail)
+        series = self._series
+        intervals = Intervals(clock, self._every, series.timed, series.hand_over, work.found_later)
+        self._book = StepBook(work, clock, self._optimizer, intervals.add, self._fail)
+        self._book.on_end = self._step_ended
         self._book.by_hand = any(map(steps_by_itself, models))
-        self._series.begin(intervals, self._book, device, models)
+        series.begin(intervals, self._book, device, models)
         if self._watch is not None:
             self._watch.listener = self._book
         return self._book
@@ -177,14 +176,12 @@ class Monitor:
         return run if self._problem is None else replace(run, notes=(*run.notes, self._problem))
 
     def _step_ended(self) -> None:
-        if self._watch is not None and self._watch.searching:
+        """Once a step has called a model, it is known which classes to watch."""
+        if self._watch is not None and self._book is not None:
             with pausing():
                 self._watch.step_is_over()
-
-    def _stepped(self, step: Step) -> None:
-        assert self._intervals is not None
-        for interval in self._intervals.add(step):
-            self._series.hand_over(interval)
+            if not self._watch.searching:
+                self._book.on_end = None
 
     def _detach(self) -> None:
         watch, self._watch = self._watch, None

@@ -9,6 +9,11 @@ from typing import NamedTuple
 
 import torch
 
+try:
+    import resource
+except ImportError:  # Windows
+    resource = None  # type: ignore[assignment]
+
 from ...capture.time.clock import HOSTS
 
 STATUS = Path("/proc/self/status")
@@ -35,12 +40,26 @@ def memory_use(device: torch.device) -> MemoryUse:
 
 def _peak_of_process() -> int | None:
     """The most that this process has held; None if the system does not tell."""
+    if resource is None:
+        return None
+    used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     if sys.platform == "darwin":
-        import resource
+        return used
+    if _inherited is not None and used > _inherited:
+        return 1024 * used
+    return _peak_by_file(used)
 
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    with suppress(OSError, ValueError):  # Linux's ru_maxrss also covers the process that started this one
+
+_inherited: int | None = None
+"""What Linux's ru_maxrss may have from the process that started this one, in kB: above it, it is our own, and far faster to read."""
+
+
+def _peak_by_file(used: int) -> int | None:
+    global _inherited  # noqa: PLW0603
+    with suppress(OSError, ValueError):
         status = STATUS.read_bytes()
         at = status.index(b"VmHWM:") + 6
-        return 1024 * int(status[at : status.index(b"kB", at)])
+        peak = int(status[at : status.index(b"kB", at)])
+        _inherited = used if peak < used else used - 1
+        return 1024 * peak
     return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 import torch
 from torch import nn
@@ -18,7 +19,7 @@ from ...results.run import Interval, Run, SlowStep, thinned
 from .call_work import CallWork
 from .deliveries import Delivery, Figures
 from .energy import EnergyMeter, energy_counter
-from .intervals import Intervals
+from .intervals import Intervals, MakeInterval
 from .process_memory import memory_use
 from .rank_exchange import RankExchange
 from .slow_steps import SlowSteps
@@ -26,8 +27,15 @@ from .step import Step
 from .step_book import StepBook
 from .step_times import StepTimes
 
-MOST_KEPT = 2000
+MOST_KEPT = 400
 """Intervals that are kept in memory; neighbours are joined when there are more."""
+
+UNSEEN = (
+    "No call of the model was seen, so its FLOPs are not known: call model(...), not model.forward(...), and compile the "
+    "model, not a function that calls it."
+)
+ENDLESS = "The model was called, but no step ended: give the optimizer that updates it, or call live.step() at the end of each step."
+UNTRAINED = "The model was called without gradients only, which is a validation, so no step has FLOPs."
 
 
 class Series:
@@ -69,13 +77,12 @@ class Series:
         if self._slow.add(number, step, seconds, wait) and self._work is not None and self._work.slow is not None:
             self._work.slow.want(step)
 
-    def hand_over(self, interval: Interval) -> None:
+    def hand_over(self, make: MakeInterval) -> None:
         """Give an interval to every sink, with what is read once an interval."""
         memory = memory_use(self._device)
         self._slow.retried = memory.retries
         energy, metered = (None if self._meter is None else self._meter.take()) or (None, 0)
-        interval = replace(
-            interval,
+        interval = make(
             peak_bytes=memory.peak,
             allocated_bytes=memory.allocated,
             energy=energy,
@@ -95,9 +102,7 @@ class Series:
         if self._ranks is not None:
             figures.update(self._ranks.put(interval, slow))
         if self._lines:
-            run = self._run(())
-            lines = [VALUES.encode(step) for step in slow]
-            figures.line = line_of(interval, None if self._begun else run, slow=lines, **totals_of(run))
+            figures.line = partial(_line, interval, self._run(()), slow, first=not self._begun)
             self._begun = True
         for delivery in self._deliveries:
             delivery.put(interval, figures)
@@ -109,8 +114,7 @@ class Series:
         if self._meter is not None:
             self._meter.finish()
         if self._intervals is not None:
-            for interval in self._intervals.finish():
-                self.hand_over(interval)
+            self._intervals.finish()
 
     def run(self) -> Run:
         """The run so far."""
@@ -136,8 +140,13 @@ class Series:
     def _notes(self) -> tuple[str, ...]:
         if self._work is None:
             return ()
+        if not self._kept and self._work.called:
+            return (*self._work.notes, ENDLESS)
         if self._kept and not self._work.called:
-            return (
-                "No call of the model was seen, so its FLOPs are not known: call model(...), not model.forward(...).",
-            )
+            return (UNSEEN if not any(one.validations for one in self._kept) else UNTRAINED,)
         return tuple(self._work.notes)
+
+
+def _line(interval: Interval, run: Run, slow: Sequence[SlowStep], *, first: bool) -> str:
+    """What a file gets of an interval; the first line has the counted step's profile in it."""
+    return line_of(interval, run if first else None, slow=[VALUES.encode(step) for step in slow], **totals_of(run))

@@ -2,49 +2,113 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Hashable, Mapping
+from operator import attrgetter
 from typing import Any, cast
+from weakref import ref
 
 import torch
+from torch import nn
 
 from ...capture.model.tensors import tensors_in
+from ...capture.model.wrappers import compiled_from
+from ...distributed.shards import inside
 
 VALUES = frozenset((bool, int, str, type(None), torch.dtype, torch.device))
 """Arguments that may steer the work by their value; a float is a rate or a scale, and does not."""
 LENGTHS = ("seqlens", "seq_lens", "lengths", "offsets")
 """Names of arguments that say how a packed batch is divided, whose values decide how much attention it takes."""
 MOST_LENGTHS = 4096
+MOST_VALUES = 1 << 14
+"""Elements up to which values are compared that decide the work."""
+MOST_ALIKE = 4
+"""Calls with other values and equal work after which values are left alone."""
 LONG = 64
-"""Elements from which on a list is described by its length."""
+"""Elements from which on a list is described by its length, or by its values if they are numbers."""
+needs_gradient = attrgetter("requires_grad")
 
 
-def signature(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Hashable:
-    """Shapes, dtypes and plain values of a call's arguments."""
-    if not kwargs:
-        return tuple([part(value) for value in args])
-    named = tuple(
-        [(name, _lengths(value) if name.endswith(LENGTHS) else part(value)) for name, value in kwargs.items()]
-    )
-    return (tuple([part(value) for value in args]), named)
+class Signatures:
+    """Tells the calls of one model apart by what decides their work."""
+
+    def __init__(self, module: nn.Module) -> None:
+        self.module = ref(module)
+        self.names = _names_of(module)
+        """Of the arguments that are given by their place."""
+        self._parameters = list(module.parameters())
+        kinds = tuple([type(one) for one in module.modules()])
+        self._model = (id(module), hash((kinds, tuple([tuple(one.shape) for one in self._parameters]))))
+        self._has_lengths = any(name.endswith(LENGTHS) for name in self.names)
+        self._read: set[int] = set()
+        """Which of the tensors in a call have values that may decide its work."""
+        self._counts: dict[Hashable, Hashable] = {}
+        self._alike = 0
+
+    def state(self, module: nn.Module, autocast: Hashable, grad: bool) -> tuple[Hashable, ...]:
+        """What decides the work beside the arguments: modes, and which parameters are trained."""
+        trained = bytes(map(needs_gradient, self._parameters)) if grad else None  # hashed faster than a tuple
+        return (self._model, module.training, autocast, trained)
+
+    def of(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Hashable:
+        """Shapes, dtypes and plain values of a call's arguments."""
+        if not self._has_lengths:
+            given = tuple(
+                [
+                    (value.shape, value.dtype, value.requires_grad)  # as `part` does, for most models without a call
+                    if type(value) is torch.Tensor and not value.is_nested
+                    else part(value)
+                    for value in args
+                ]
+            )
+        else:
+            names = (*self.names, *[""] * len(args))
+            given = tuple([_named(name, value) for name, value in zip(names, args, strict=False)])
+        shapes = (given, part(kwargs)) if kwargs else given
+        return (shapes, self._values(args, kwargs)) if self._read else shapes
+
+    def values_were_read(self, read: set[int], state: Hashable, args: Any, kwargs: Any, count: Hashable) -> None:
+        """Tell calls apart by these tensors' values too, until enough values made no difference to the count."""
+        places = read | self._read
+        if self._alike > MOST_ALIKE or not places:
+            return
+        self._read = set()
+        shapes = (self.of(args, kwargs), state)
+        if shapes in self._counts:
+            self._alike = self._alike + 1 if self._counts[shapes] == count else -MOST_LENGTHS
+        self._counts[shapes] = count
+        if self._alike <= MOST_ALIKE:
+            self._read = places
+
+    def _values(self, args: Any, kwargs: Any) -> Hashable:
+        tensors = [tensor for at, tensor in enumerate(tensors_in((args, kwargs))) if at in self._read]
+        readable = [one for one in tensors if one.is_cpu and one.numel() <= MOST_VALUES]
+        return hash(tuple([tuple(one.flatten().tolist()) for one in readable]))
 
 
 def part(value: Any) -> Hashable:
     """One argument without its values."""
     kind = type(value)
-    if kind is torch.Tensor:
-        return _tensor(value)
+    if kind is torch.Tensor and not value.is_nested:
+        return (value.shape, value.dtype, value.requires_grad)
     if kind in VALUES:
         return (kind, value)
+    if kind is dict or isinstance(value, Mapping):
+        return tuple([(name, _named(name, item)) for name, item in value.items()])
     if isinstance(value, torch.Tensor):
-        return (kind, _tensor(value))
+        return (kind, *_tensor(value))
     if isinstance(value, list | tuple):
-        return (kind, len(value)) if len(value) > LONG else (kind, *[part(item) for item in value])
-    if isinstance(value, Mapping):
-        return tuple([(str(name), part(item)) for name, item in value.items()])
+        if len(value) <= LONG:
+            return (kind, *[part(item) for item in value])
+        return (kind, *value) if type(value[0]) is int else (kind, len(value))
     return (kind, *[_tensor(tensor) for tensor in tensors_in(value)])
 
 
-def _tensor(tensor: torch.Tensor) -> Hashable:
+def _named(name: Any, value: Any) -> Hashable:
+    return _lengths(value) if type(name) is str and name.endswith(LENGTHS) else part(value)
+
+
+def _tensor(tensor: torch.Tensor) -> tuple[Hashable, ...]:
     if tensor.is_nested:  # its shape has no number for the lengths
         return ("nested", *_row_lengths(tensor), tensor.dtype, tensor.requires_grad)
     return (tensor.shape, tensor.dtype, tensor.requires_grad)
@@ -60,3 +124,11 @@ def _lengths(value: Any) -> Hashable:
     """The values of a short tensor of lengths; one on a device is not read, since that would wait for it."""
     readable = isinstance(value, torch.Tensor) and value.is_cpu and value.dim() == 1 and value.numel() <= MOST_LENGTHS
     return (part(value), *value.tolist()) if readable else part(value)
+
+
+def _names_of(module: nn.Module) -> tuple[str, ...]:
+    try:
+        found = inspect.signature(inside(compiled_from(module)).forward).parameters.values()
+    except (TypeError, ValueError):
+        return ()
+    return tuple(one.name for one in found if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from inspect import signature
 from pathlib import Path
 from shutil import get_terminal_size
 from time import monotonic
@@ -48,8 +49,7 @@ def _delivery(sink: Any) -> Delivery:
     for method in ("log", "log_metrics"):  # a W&B run or trackio; MLflow's module or Lightning's loggers
         log = getattr(sink, method, None)
         if callable(log) and not _takes_text(sink, method):
-            name = getattr(sink, "__name__", type(sink).__name__)
-            return Delivery(name, lambda interval, figures, log=log: log(dict(figures), step=interval.last))  # type: ignore[misc]
+            return Delivery(getattr(sink, "__name__", type(sink).__name__), _logged(log))
     if callable(sink):
         return Delivery(getattr(sink, "__name__", type(sink).__name__), lambda _interval, figures: sink(dict(figures)))
     raise InputError(
@@ -62,6 +62,20 @@ def _delivery(sink: Any) -> Delivery:
 def _takes_text(sink: Any, method: str) -> bool:
     """Whether `log` writes text, as a logger of Python's does."""
     return method == "log" and hasattr(sink, "isEnabledFor")
+
+
+def _logged(log: Callable[..., Any]) -> Deliver:
+    """Hands over with the number of the step, unless `log` has no argument for it."""
+    try:
+        taken = signature(log).parameters.values()
+        numbered = any(one.name == "step" or one.kind is one.VAR_KEYWORD for one in taken)
+    except (TypeError, ValueError):
+        numbered = True
+
+    def deliver(interval: Interval, figures: Figures) -> None:
+        log(dict(figures), **({"step": interval.last} if numbered else {}))
+
+    return deliver
 
 
 def _scalars(add: Callable[..., Any]) -> Deliver:
@@ -84,7 +98,7 @@ def _lines(path: Path) -> Delivery:
     file = LineFile(path)
 
     def deliver(_interval: Interval, figures: Figures) -> None:
-        file.append(figures.line)
+        file.append(figures.line())
 
     delivery = Delivery(str(path), deliver)
     delivery.takes_lines = True
@@ -95,7 +109,7 @@ def _prometheus(path: Path) -> Delivery:
     def deliver(_interval: Interval, figures: Figures) -> None:
         write_text(path, text_of(figures))
 
-    return Delivery(str(path), deliver)
+    return Delivery(str(path), deliver, latest_only=True)
 
 
 def _terminal(stream: Any) -> Delivery:

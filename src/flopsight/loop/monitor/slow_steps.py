@@ -22,8 +22,8 @@ LEAST_EXCESS = 0.001
 LONGER = 1.2
 """Work this many times the median explains a slow step by itself."""
 MOST_KEPT = 200
-WAIT, FORWARD, BACKWARD, REST = "waiting for data", "forward", "backward", "the optimizer and the rest of the loop"
-WORK = "work"
+MOST_FRESH = 20
+PARTS = ("waiting for data", "forward", "backward", "the optimizer and the rest of the loop")
 
 
 class SlowSteps:
@@ -38,10 +38,10 @@ class SlowSteps:
         self._retries = retries
         self.retried = retries()
         """The allocator's retries when they were last read, at the end of an interval."""
-        self._recent: deque[tuple[float, float, Step]] = deque(maxlen=RECENT)
-        """Seconds, those of data wait, and the step."""
+        self._recent: deque[tuple[float, ...]] = deque(maxlen=RECENT)
+        """Seconds in all, and of data wait, forward, backward and the rest; FLOPs."""
         self._usual = self._far = inf
-        self._usual_parts: dict[str, float] | None = None
+        self._usual_parts: list[float] | None = None
         """Medians of the parts, found out when a step is slow."""
         self._since = 0
 
@@ -52,31 +52,38 @@ class SlowSteps:
 
     def add(self, number: int, step: Step, seconds: float, wait: float) -> bool:
         """Note a step; True if it was slow."""
-        far = seconds > self._far
+        far, forward, backward, flops = seconds > self._far, step.forward, step.backward, step.flops
+        parts = (
+            seconds,
+            wait,
+            forward,
+            backward,
+            seconds - wait - forward - backward,
+            0.0 if isnan(flops) else flops,
+        )
         if far:
-            slow = SlowStep(number, seconds, self._usual, self._why(step, seconds, wait))
-            self._fresh.append(slow)
+            slow = SlowStep(number, seconds, self._usual, self._why(parts))
+            if len(self._fresh) < MOST_FRESH:  # without sinks they are never asked for
+                self._fresh.append(slow)
             keep = heappush if len(self._slowest) < MOST_KEPT else heappushpop
             keep(self._slowest, (seconds, number, slow))
-        self._recent.append((seconds, wait, step))
+        self._recent.append(parts)
         self._since += 1
         if self._since >= LEAST:
             self._since = 0
             self._usual_parts = None
-            self._usual = median([seconds for seconds, _, _ in self._recent])
+            self._usual = median([recent[0] for recent in self._recent])
             self._far = max(FAR * self._usual, self._usual + LEAST_EXCESS)
         return far
 
-    def _why(self, step: Step, seconds: float, wait: float) -> str:
-        now = _parts(step, seconds, wait)
+    def _why(self, now: tuple[float, ...]) -> str:
         if self._usual_parts is None:
-            before = [_parts(one, took, waited) for took, waited, one in self._recent]
-            self._usual_parts = {name: median([parts[name] for parts in before]) for name in now}
-        usual = self._usual_parts
-        work = now[WORK] / usual[WORK] if usual[WORK] else 1.0
+            self._usual_parts = [median(column) for column in zip(*self._recent, strict=True)]
+        usual, seconds = self._usual_parts, now[0]
+        work = now[-1] / usual[-1] if usual[-1] else 1.0
         if work >= LONGER and work >= 0.75 * seconds / self._usual:
             return f"{work:.1f} times the usual FLOPs: a larger batch or longer sequences"
-        grown = sorted(((now[name] - usual[name], name) for name in (WAIT, FORWARD, BACKWARD, REST)), reverse=True)
+        grown = sorted([(now[at] - usual[at], name) for at, name in enumerate(PARTS, start=1)], reverse=True)
         shown = [f"{name} +{units.seconds(more)}" for more, name in grown if more > 0.2 * (seconds - self._usual)][:2]
         retried, self.retried = self.retried, self._retries()
         if self.retried > retried:
@@ -87,11 +94,5 @@ class SlowSteps:
 
     def take(self) -> list[SlowStep]:
         """Those found since the last call."""
-        fresh, self._fresh = self._fresh[:20], []
+        fresh, self._fresh = self._fresh, []
         return fresh
-
-
-def _parts(step: Step, seconds: float, wait: float) -> dict[str, float]:
-    rest = max(0.0, seconds - wait - step.forward - step.backward)
-    work = 0.0 if isnan(step.flops) else step.flops
-    return {WAIT: wait, FORWARD: step.forward, BACKWARD: step.backward, REST: rest, WORK: work}

@@ -5,9 +5,25 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Any
 
+from torch import nn
+
 from .backward_path import CallGraph
 from .counted_work import CallCount, Work
 from .step_clock import Moment
+
+MaskPlace = tuple[int | None, str | None]
+"""Where in a call its mask is: by place or by name, or an entry of the batch at a place."""
+
+Given = tuple[nn.Module, tuple[Any, ...], dict[str, Any]]
+"""A model and what it is called with."""
+
+
+def mask_at(place: MaskPlace, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The mask of a call."""
+    at, name = place
+    if at is None:
+        return kwargs[name or ""]
+    return args[at] if name is None else args[at][name]
 
 
 def size_of(tokens: float, samples: float) -> int:
@@ -18,18 +34,25 @@ def size_of(tokens: float, samples: float) -> int:
 class CallKind:
     """Calls of a model that do equal work: equal shapes, modes and trained parameters."""
 
-    __slots__ = ("count", "family", "key", "mask", "samples", "tokens")
+    __slots__ = ("compiled", "count", "family", "key", "mask", "nodes", "samples", "state", "tokens")
 
-    def __init__(self, key: Hashable, family: int, tokens: float, samples: float, mask: str | None) -> None:
-        self.key = key
+    def __init__(
+        self, key: Hashable, state: Hashable, family: int, tokens: float, samples: float, mask: MaskPlace | None
+    ) -> None:
+        self.key, self.state = key, state
+        """What it is called with, and what else decides its work."""
         self.family = family
         """A number for everything but the shapes."""
         self.tokens, self.samples = tokens, samples
         """Of a call; nan if not known."""
         self.mask = mask
-        """The argument that says which of the tokens are padding."""
+        """Where the argument is that says which of the tokens are padding."""
         self.count: CallCount | None = None
         """None while the work of its calls is not counted."""
+        self.nodes: int | None = None
+        """How many nodes of autograd's graph its calls make; calls that make another number do other work. 0 if not known."""
+        self.compiled = 0
+        """How often code had been compiled when that number was found: compiled code makes another one."""
 
 
 class Step:
@@ -42,7 +65,9 @@ class Step:
     first_call: float | None = None
     calls = 0
     evaluated = 0
-    """Calls in eval mode."""
+    """Calls in eval mode, with gradients."""
+    passive = False
+    """True if a call without gradients, in train mode, began the step: if so, one that begins the next belongs to it."""
     pending = 0
     """Calls with gradients that no backward has followed yet."""
     forward = 0.0
@@ -59,15 +84,21 @@ class Step:
     """Its calls, after those of the step before that its backwards may go through."""
     graphs: tuple[CallGraph | None, ...] = ()
     """Where these calls stand in autograd's graph."""
+    nodes: tuple[int, ...] = ()
+    """How many nodes of it each call of this step made."""
     history: tuple[int, ...] = ()
     """The families of these calls, and backwards between them, in order."""
     masks: tuple[Any, ...] = ()
     """Numbers of tokens that the device is still to tell."""
+    given: Given | None = None
+    """The call that is under way."""
     skipped = False
     slowed = False
     """True if the step was counted while it ran, which slows it."""
     validations = 0
     validation_spans: tuple[tuple[Moment, Moment], ...] = ()
+    saving_spans: tuple[tuple[Moment, Moment], ...] = ()
+    """Checkpoints that the loop wrote."""
     counting_spans: tuple[tuple[Moment, Moment], ...] = ()
     """Pauses in which we counted; a host's clock stands still meanwhile."""
 
@@ -95,7 +126,7 @@ class Step:
     @property
     def key(self) -> Hashable:
         """What equal steps have in common."""
-        return ("step", tuple(self.keys), self.backwards)
+        return ("step", tuple(self.keys), self.nodes, self.backwards)
 
     @property
     def work(self) -> Work:
@@ -112,6 +143,7 @@ class Step:
         self.ended = later.ended
         self.kinds = self.kinds[len(self.kinds) - self.calls :] + later.kinds[len(later.kinds) - later.calls :]
         self.calls += later.calls
+        self.nodes += later.nodes
         self.backwards += later.backwards
         self.forward += later.forward
         self.backward += later.backward
@@ -119,8 +151,10 @@ class Step:
         self.tokens += later.tokens
         self.samples += later.samples
         self.masks += later.masks
+        self.passive |= later.passive
         self.skipped |= later.skipped
         self.slowed |= later.slowed
         self.validations += later.validations
         self.validation_spans += later.validation_spans
+        self.saving_spans += later.saving_spans
         self.counting_spans += later.counting_spans

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from typing import Any
 
 import torch
@@ -34,10 +35,9 @@ class StepBook:
         clock: StepClock,
         optimizer: torch.optim.Optimizer | None,
         on_step: Callable[[Step], None],
-        on_end: Callable[[], None],
         on_failure: Callable[[Exception], None],
     ) -> None:
-        """`on_end` is called when a step ends, `on_step` with the step when it is certain that it ended there."""
+        """`on_step` is called with a step when it is certain where it ended."""
         self.work = work
         self.clock = clock
         self.by_hand = False
@@ -45,17 +45,27 @@ class StepBook:
         self.ended = self.pauses = 0
         """Steps that ended so far, and how often the loop did something else: a validation, or our counting."""
         self._optimizer = optimizer
-        self._on_step, self._on_end, self._on_failure = on_step, on_end, on_failure
+        self._on_step, self._on_failure = on_step, on_failure
+        self.on_end: Callable[[], None] | None = None
+        """Called when a step has ended."""
         self._cycle = OptimizerCycle()
         self._step = Step(clock.moment(), clock.now())
         self._held: list[Step] = []
         """Steps that ended with an optimizer, and whose end may still move."""
         self._most_held = MOST_HELD
-        self._validating: tuple[Moment, Moment] | None = None
+        self._validating: Moment | None = None
+        """When the validation under way began."""
+        self._saving: tuple[Moment, float] | None = None
         self._call_began: float | None = None
-        self._passive = self._usually_passive = False
-        """Whether a call without gradients in train mode began this step, and the one before."""
+        self._before: Step | None = None
+        """The last step that called a model."""
+        self._undecided: tuple[Step, Moment | None] | None = None
+        """The step and the validation under way as they were before calls that may belong to either."""
         self._backward_began = 0.0
+        self._updates = 0
+        """Of any optimizer, since the last step ended."""
+        self._opens = False
+        """True if the loop calls `step()` where its steps begin."""
 
     # -- calls of the model
 
@@ -65,14 +75,13 @@ class StepBook:
             step = self._step
             grad = torch.is_grad_enabled()
             if not grad and self._validates(step, module):
-                begin = self._validating[0] if self._validating else self._idle_since(step)
-                self._validating = (begin, begin)
-                step.validations += 1
-                self.pauses += 1
+                self._validate()
                 return call
+            if self._undecided is not None and grad:
+                self._undecided = None  # the loop trains, so these calls were a part of it
             if self._validating is not None:
                 self._end_validation(step)
-            if not module.training:
+            if grad and not module.training:
                 step.evaluated += 1
             elif step.evaluated and step.calls == step.evaluated and not step.backwards:
                 step = self._evaluated(step)
@@ -90,8 +99,6 @@ class StepBook:
         """Note when the call returned."""
         try:
             if self._call_began is None:
-                if self._validating:
-                    self._validating = (self._validating[0], self.clock.moment())
                 return
             step = self._step
             step.last_activity = now = self.clock.now()
@@ -103,12 +110,24 @@ class StepBook:
 
     def _validates(self, step: Step, module: nn.Module) -> bool:
         """Whether a call without gradients is a validation: between steps, of a model that the loop trains."""
-        if step.pending or not self.work.is_trained(module):
+        if step.pending:
             return False
-        if not module.training:
-            return True
-        self._passive = True
-        return not self._usually_passive
+        step.passive |= module.training
+        if not self.work.members.trains(module):  # a teacher: what the loop does next tells what it was called for
+            if self._undecided is None:
+                self._undecided = copy(step), self._validating
+            return False
+        return not module.training or (self._before is not None and not self._before.passive)
+
+    def _validate(self) -> None:
+        """A call of a validation, to which calls of other models before it belong too."""
+        if self._undecided is not None:
+            called = self._step.calls
+            (self._step, self._validating), self._undecided = self._undecided, None
+            self._step.validations += called - self._step.calls
+        if self._validating is None:
+            self._validating = self._idle_since(self._step)
+        self._step.validations += 1
 
     def _evaluated(self, step: Step) -> Step:
         """A new step: what the loop called in eval mode before it trains, with gradients and no backward, is a validation."""
@@ -120,15 +139,35 @@ class StepBook:
 
     def _idle_since(self, step: Step) -> Moment:
         """When the loop last trained: where the step began, or where its last part ended."""
-        if not step.calls:
+        if not step.calls and not step.saving_spans:
             return step.began
         return self.clock.moment() if self.clock.queues else step.last_activity
 
     def _end_validation(self, step: Step) -> None:
-        if self._validating is not None:
-            step.validation_spans += (self._validating,)
-            self._validating = None
+        """The loop trains again: what it did since the validation began, metrics and the like, belongs to that."""
+        step.validation_spans += ((self._validating, self.clock.moment()),)
+        self._validating = None
+        self.pauses += 1
+        if step.first_call is None:
+            step.host_began = self.clock.now()
+
+    # -- checkpoints
+
+    def saving_begins(self) -> None:
+        """The loop writes a checkpoint, which is in no step; one within a validation is a part of that."""
+        if self._validating is None:
+            self._saving = (self.clock.moment(), self.clock.now())
+
+    def saving_ends(self) -> None:
+        """It is written."""
+        if self._saving is not None:
+            step, (begin, host_began), now = self._step, self._saving, self.clock.now()
+            self._saving = None
+            step.saving_spans += ((begin, self.clock.moment()),)
+            step.last_activity = now
             self.pauses += 1
+            if step.first_call is None:
+                step.host_began += now - host_began
 
     # -- backward
 
@@ -152,17 +191,23 @@ class StepBook:
         except Exception as problem:
             self._on_failure(problem)
 
+    def rebuilt(self) -> None:
+        """A module was put into another one."""
+        self.work.rebuilt()
+
     # -- where steps end
 
     def updated(self, optimizer: torch.optim.Optimizer, unlike: str) -> None:
         """An optimizer has stepped: end the step, unless the loop ends its steps itself."""
         try:
-            if self._optimizer is not None and optimizer is not self._optimizer:
+            self._updates += 1
+            given = self._optimizer
+            if given is not None and optimizer is not given:
                 return
             if unlike == SKIPPED:
                 self._step.skipped = True
             boundary = Boundary.WITHIN
-            if not self.by_hand and self.work.is_for(optimizer):
+            if not self.by_hand and (given is not None or self.work.members.updated_by(optimizer)):
                 boundary = self._cycle.stepped(optimizer)
             if boundary is Boundary.WITHIN:
                 self._step.last_activity = self.clock.now()
@@ -174,7 +219,8 @@ class StepBook:
     def _close(self, boundary: Boundary) -> None:
         ended = self._end_step()
         if boundary is Boundary.MOVED and self._held:
-            self._held[-1].extend(ended)
+            self._before = self._held[-1]
+            self._before.extend(ended)
             return
         if len(self._held) >= self._most_held:
             self._most_held = 1  # a loop that has not called step() by now does not
@@ -191,12 +237,19 @@ class StepBook:
 
     def step(self) -> None:
         """The loop says that a step is over."""
+        step = self._step
+        busy = step.calls or step.backwards or step.validations or self._updates or self.ended
+        if not busy and not self.by_hand:
+            self.by_hand = self._opens = True
+            self.restart()
+            return
         ended = self._end_step()
         if not self.by_hand and self._held:  # the optimizer's steps up to here are the first of the loop's own
             first, *others = self._held
             for later in (*others, ended):
                 first.extend(later)
             self._held = [first]
+            self._before = first
         else:
             self._held.append(ended)
         self.by_hand = True
@@ -214,14 +267,18 @@ class StepBook:
         if self._validating is not None:
             self._end_validation(step)
         self.work.step_ends(step)
-        self._usually_passive, self._passive = self._passive, False
+        if step.calls:
+            self._before = step
+        self._undecided = None
+        self._updates = 0
         self.ended += 1
         if step.slowed or step.counting_spans:
             self.pauses += 1
         self._step = Step(now, clock.now() if clock.queues else now)
         if not (self.by_hand or self._cycle.settled):  # the loop may go on with what it called before this optimizer
             self._step.carry(step)
-        self._on_end()
+        if self.on_end is not None:
+            self.on_end()
         return step
 
     def _hand_over(self) -> None:
@@ -231,6 +288,8 @@ class StepBook:
 
     def finish(self) -> None:
         """Hand over what is left; a step that has not ended is not a step."""
+        if self._opens and self._updates and self._step.backwards:
+            self._held.append(self._end_step())
         self._hand_over()
 
 
@@ -260,6 +319,15 @@ class Waiting:
 
     def updated(self, _optimizer: torch.optim.Optimizer, _unlike: str) -> None:
         """An update of something else."""
+
+    def saving_begins(self) -> None:
+        """A checkpoint of something else."""
+
+    def saving_ends(self) -> None:
+        """Its end."""
+
+    def rebuilt(self) -> None:
+        """A module was made."""
 
     def engine_stepped(self, _skipped: bool) -> None:
         """A step of something else."""

@@ -7,6 +7,7 @@ from math import floor, log
 
 WIDTH = log(1.01)
 MOST_EXACT = 500
+SHORTEST = 1e-9
 
 
 class StepTimes:
@@ -20,11 +21,12 @@ class StepTimes:
     def add(self, seconds: float) -> None:
         """Note a step's time."""
         if self._bins:
-            self._bins[_bin(seconds)] += 1
+            place = floor(log(seconds or SHORTEST) / WIDTH)
+            self._bins[place] = self._bins.get(place, 0) + 1
             return
         self._exact.append(seconds)
         if len(self._exact) > MOST_EXACT:
-            self._bins.update(map(_bin, self._exact))
+            self._bins.update(floor(log(one or SHORTEST) / WIDTH) for one in self._exact)
 
     def quantiles(self, *shares: float) -> list[float] | None:
         """The times that these shares of the steps do not exceed; None without steps."""
@@ -42,7 +44,3 @@ class StepTimes:
             while len(found) < len(ranks) and ranks[len(found)] < passed:
                 found.append(1.005 * 1.01**place)
         return found
-
-
-def _bin(seconds: float) -> int:
-    return floor(log(max(seconds, 1e-9)) / WIDTH)
