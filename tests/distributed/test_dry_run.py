@@ -278,6 +278,7 @@ def test_a_model_that_raises_leaves_no_process_group():
         ({"ep": 2, "tp": 2}, "A dry run divides experts over ep=2 or every expert over tp=2, not both"),
         ({"dp": 2, "tp": 2}, "DistributedDataParallel would average tensors that tp divides, which it does not take"),
         ({"dp": 2, "ep": 2}, "shard them, with fsdp in the place of dp or beside cp"),
+        ("fsdp=8", "not 'fsdp=8'"),
         ({}, 'A mesh is a dict of sizes by axis, like {"fsdp": 128, "tp": 8}'),
     ],
 )
@@ -306,6 +307,35 @@ def test_blocks_are_the_outermost_members_of_lists_that_repeat():
 
     assert list(repeated_blocks(Net())) == ["stages.0.0", "stages.0.1", "stages.1.0.layers.0", "stages.1.0.layers.1",
                                             "encoder.layers.0", "encoder.layers.1"]  # fmt: skip
+
+
+def _sequences() -> nn.Sequential:
+    """Two blocks that are nn.Sequential, between layers that are not: 8 rows of 16 features."""
+    blocks = nn.ModuleList(nn.Sequential(nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 16)) for _ in range(2))
+    return nn.Sequential(nn.Linear(16, 16), *blocks, nn.Linear(16, 4))
+
+
+def test_sequences_that_repeat_are_blocks_if_no_other_class_does():
+    assert list(repeated_blocks(_sequences())) == ["1", "2"]
+
+
+def test_checkpoints_go_around_blocks_that_are_sequences():
+    inputs = (torch.ones(8, 16),)
+    counted = {
+        how: flopsight.count(_sequences(), inputs, train=True, mesh={"fsdp": 2}, checkpoint=how)
+        for how in ("none", "full")
+    }
+
+    assert counted["none"].recompute.macs == 0
+    # the first product of each block; the second one's result is not needed, and torch stops before it
+    assert counted["full"].recompute.macs == 2 * 8 * 16 * 32
+
+
+def test_a_checkpoint_without_blocks_is_refused():
+    with pytest.raises(FlopsightError, match="checkpoint='full' goes around repeated blocks, and the model has none"):
+        flopsight.count(
+            nn.Sequential(nn.Linear(8, 8)), (torch.ones(2, 8),), train=True, mesh={"fsdp": 2}, checkpoint="full"
+        )
 
 
 def test_the_only_member_of_a_list_is_a_block():

@@ -1,6 +1,7 @@
 """help() of the public functions explains every argument, and a copy that does not fit is warned of before it is made."""
 
 import inspect
+import re
 import warnings
 
 import pytest
@@ -10,12 +11,31 @@ from torch import nn
 import flopsight
 from flopsight.engine import measure
 
+PUBLIC = [getattr(flopsight, name) for name in flopsight.__all__ if name != "__version__"]
+FUNCTIONS = [thing for thing in PUBLIC if inspect.isfunction(thing)]
+METHODS = [
+    (thing, name)
+    for thing in PUBLIC
+    if inspect.isclass(thing)
+    for name, member in vars(thing).items()
+    if inspect.isfunction(member) and not name.startswith("_")
+]
 
-@pytest.mark.parametrize("function", [flopsight.profile, flopsight.count, flopsight.sweep, flopsight.generation])
+
+@pytest.mark.parametrize("function", FUNCTIONS, ids=lambda function: function.__name__)
 def test_every_argument_is_explained(function):
     text = inspect.getdoc(function)
 
     assert [name for name in inspect.signature(function).parameters if f"`{name}" not in text] == []
+
+
+@pytest.mark.parametrize(("owner", "name"), METHODS, ids=lambda value: getattr(value, "__name__", value))
+def test_every_argument_of_a_method_is_named_by_it_or_its_class(owner, name):
+    method = getattr(owner, name)
+    text = f"{inspect.getdoc(method)} {inspect.getdoc(owner)}"
+
+    _, *arguments = inspect.signature(method).parameters
+    assert [argument for argument in arguments if not re.search(rf"\b{argument}\b", text)] == []
 
 
 @pytest.fixture

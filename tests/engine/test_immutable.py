@@ -166,7 +166,7 @@ def test_nothing_in_a_profile_or_a_job_can_be_changed_also_after_it_was_read():
     model = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 8))
     profile = flopsight.profile(model, (torch.randn(4, 8),), train=True, warmup=1, repeats=2)
     job = Job({0: profile, 1: profile}, size=3, problems={2: "out of memory"})
-    for value in (profile, job, profile.memory_curve, profile.root, profile.coverage):
+    for value in (profile, job, profile.memory_curve, profile.data_flow, profile.root, profile.coverage):
         for name in dir(type(value)):
             if not name.startswith("_") and not callable(getattr(type(value), name)):
                 getattr(value, name)  # fills what is kept of it

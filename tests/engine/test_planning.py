@@ -1,14 +1,18 @@
 """flopsight.plan: extension against whole counts, closed forms, ranking, files and refusals."""
 
 import json
+from dataclasses import replace
 
 import pytest
+from torch import nn
 
 import flopsight
 from flopsight import cli
 from flopsight.engine.block_counts import BlockCounts
 from flopsight.errors import FlopsightError, InputError, ProfileFileError
+from flopsight.render.plan_page import least_that_fits
 from flopsight.results.plan import Plan
+from flopsight.zoo import factory
 
 PHASES = ("forward", "backward", "recompute")
 
@@ -77,6 +81,17 @@ def test_images_are_planned_by_samples():
     assert "samples/s" in str(plan)
 
 
+def test_a_model_without_blocks_has_one_way_of_checkpointing():
+    layers = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 64))
+    found = flopsight.plan(layers, gpus=2, on="h100-sxm", batch=4096, input_shape=(1, 64), mesh={"dp": 2})
+
+    assert {option.checkpoint for option in found.options} == {"none"}
+    # the second product's input, which is also what ReLU keeps, in bfloat16; the first one's is the model's input
+    assert found.best.memory["activations"] == found.best.micro_batch * 128 * 2
+    with pytest.raises(FlopsightError, match="the model has none"):
+        flopsight.plan(layers, gpus=2, on="h100-sxm", batch=4096, input_shape=(1, 64), checkpoint="full")
+
+
 def test_what_does_not_fit_is_last_and_says_by_how_much():
     plan = flopsight.plan("zoo:gpt2", gpus=1, on="h100-sxm", micro_batch=4096)
 
@@ -84,6 +99,20 @@ def test_what_does_not_fit_is_last_and_says_by_how_much():
     assert not best.fits
     assert "does not fit" in best.why and "too much" in best.why
     assert "Nothing fits" in str(plan)
+
+
+def test_the_least_that_fits_holds_one_copy_of_what_lasts():
+    """1.6 TB on each of 8 replicas are 1.6 TB once; beside 10 GB that come and go, 60 GB have room for 50: 32 GPUs."""
+    memory = {"parameters": 1600 * 10**9, "activations": 10 * 10**9}
+    best = flopsight.plan("zoo:gpt2", gpus=1, on="h100-sxm", micro_batch=1, checkpoint="none").best
+    large = replace(best, mesh={"dp": 8}, gpus=8, memory=memory, room=60 * 10**9)
+
+    assert least_that_fits(large).startswith("about 32 GPUs would hold it")
+    tight = replace(large, memory={"activations": 70 * 10**9}, checkpoint="full")
+    assert least_that_fits(tight).endswith("take a shorter sequence or more tp or cp")
+    assert least_that_fits(replace(tight, checkpoint="none")).endswith(
+        "a shorter sequence, more tp or cp or checkpoint=full"
+    )
 
 
 def test_an_assumption_can_be_overridden():
@@ -140,6 +169,28 @@ def test_every_time_is_labelled_as_predicted(plan):
         ({"gpus": 0}, r"gpus must be a whole number"),
         ({"prompt": 4096}, r"prompt and new are for serving; add serve=True"),
         ({"on": "h1000"}, r"No device 'h1000'"),
+        ({"on": None}, r"on is the name of a device, like 'h100-sxm', not None"),
+        ({"on": "t4"}, r"has no bfloat16 peak of .*T4.*float16.*another precision, or name another device"),
+        ({"between_nodes": "400"}, r"between_nodes is the Gbit/s .* above 0, not '400'"),
+        ({"assume": {"attention": 0}}, r"The assumption attention is a number, above 0, not 0"),
+        ({"assume": {"chunks": 0.5}}, r"The assumption chunks is a number, 1 or more, not 0.5"),
+        ({"serve": True, "micro_batch": 4, "seq": 64}, r"seq and micro_batch are for training; to serve, give prompt"),
+        ({"serve": True, "compile": True, "optimizer": "sgd"}, r"compile and optimizer are for training; to serve"),
+        ({"serve": True, "assume": {"chunks": 8}}, r"serving does not take chunks for granted, only products, reads"),
+        ({"serve": True, "prompt": 0}, r"prompt must be a whole number, 1 or more, not 0"),
+        ({"mesh": {"fsdp": "8"}}, r"axis 'fsdp' of the mesh needs a whole number of ranks above 0, not '8'"),
+        ({"between_nodes": float("inf")}, r"between_nodes is the Gbit/s .* above 0, not inf"),
+        ({"assume": 5}, r"assume is a dict of numbers by name, .*, not 5"),
+        ({"compile": "no"}, r"compile is True or False, not 'no'"),
+        ({"serve": "no"}, r"serve is True or False, not 'no'"),
+        ({"gpus": 1, "batch": 64, "micro_batch": 3}, r"1 rank holds a sample of its own, so take a multiple of 3"),
+        (
+            {"mesh": {"cp": 8}, "input_shape": (1, 100)},
+            r"cp=8 does not divide a sequence of 100 tokens; these do: 2, 4, 5",
+        ),
+        ({"gpus": ()}, r"gpus is a number of GPUs, or several of them"),
+        ({"gpus": (8, 0)}, r"gpus must be a whole number"),
+        ({"gpus": (8, 16), "mesh": {"fsdp": 8}}, r"The mesh fsdp=8 has one number of ranks: give gpus=8 alone"),
     ],
 )
 def test_bad_input_is_one_sentence(options, said):
@@ -147,9 +198,54 @@ def test_bad_input_is_one_sentence(options, said):
         flopsight.plan("zoo:gpt2", **{"gpus": 8, "on": "h100-sxm", **options})
 
 
-def test_a_model_that_is_not_a_name_is_refused():
-    with pytest.raises(InputError, match="takes a target by its name"):
-        flopsight.plan(3, gpus=8, on="h100-sxm")
+def test_an_axis_of_sequences_has_no_meaning_for_images():
+    with pytest.raises(InputError, match=r"cp=8 divides sequences of tokens, and this model reads none; leave cp out"):
+        flopsight.plan("zoo:resnet18", gpus=8, on="h100-sxm", mesh={"cp": 8})
+
+
+def test_a_model_and_its_factory_are_planned_as_their_name_is_and_stay_as_they_were():
+    options = {"gpus": 2, "on": "h100-sxm", "batch": 8, "checkpoint": "none", "input_shape": (1, 3, 224, 224)}
+    model = factory("resnet18")().eval()
+    before = {name: (id(value), value.device.type) for name, value in model.state_dict(keep_vars=True).items()}
+
+    named, given, made = (flopsight.plan(one, **options) for one in ("zoo:resnet18", model, factory("resnet18")))
+
+    assert named.options == given.options == made.options
+    assert given.target == "ResNet"
+    assert not model.training
+    assert {name: (id(value), value.device.type) for name, value in model.state_dict(keep_vars=True).items()} == before
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [(3, "takes a target by its name.*a model or its factory, not 3"), (dict, r"dict\(\) returns no torch.nn.Module")],
+)
+def test_what_is_no_model_is_refused(given, said):
+    with pytest.raises(InputError, match=said):
+        flopsight.plan(given, gpus=8, on="h100-sxm")
+
+
+def test_several_numbers_of_gpus_are_ranked_by_the_speed_of_one():
+    options = {"on": "h100-sxm", "micro_batch": 4, "checkpoint": "none"}
+    alone = {gpus: flopsight.plan("zoo:gpt2", gpus=gpus, **options) for gpus in (1, 2)}
+
+    both = flopsight.plan("zoo:gpt2", gpus=(2, 1), **options)
+
+    assert (both.sizes, both.gpus) == ((1, 2), 2)
+    assert {size: both.best_of(size) for size in both.sizes} == {size: plan.best for size, plan in alone.items()}
+    speeds = [option.tokens_per_second_per_gpu for option in both.options]
+    assert speeds == sorted(speeds, reverse=True)
+    assert len(both.options) == sum(len(plan.options) for plan in alone.values())
+    assert "on 1, 2 x H100" in str(both) and "Best of each number of GPUs" in str(both)
+
+
+@pytest.mark.parametrize(
+    ("said", "meant"), [("8-bit Adam", "adam8bit"), ("AdamW", "adamw"), ("8bit_adamw", "adamw8bit"), ("SGD", "sgd")]
+)
+def test_an_optimizer_is_known_by_other_spellings(said, meant):
+    options = {"gpus": 1, "on": "h100-sxm", "micro_batch": 1, "checkpoint": "none"}
+
+    assert flopsight.plan("zoo:gpt2", optimizer=said, **options).settings["optimizer"] == meant
 
 
 def test_the_command_prints_the_table_and_writes_files(tmp_path, capsys):

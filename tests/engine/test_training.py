@@ -51,6 +51,7 @@ SUMMED = {
     "an output with a loss of None": (lambda y: Output(logits=y), 8),
     "two tensors and their sum": (lambda y: [y, {"more": y}], 8 + 8 + 2),
     "a tensor beside integers": (lambda y: (y, y.argmax(1)), 8),
+    "two losses beside a tensor, and their sum": (lambda y: {"one": y[0, 0], "other": y[0, 1], "logits": y}, 1 + 1 + 2),
 }
 
 
@@ -152,3 +153,18 @@ def test_peak_memory_of_a_step_holds_model_gradients_and_state():
 
 def test_memory_can_be_left_out():
     assert flopsight.profile(Net(), (rows(),), latency=False, memory=False).peak_bytes is None
+
+
+def test_a_loss_that_the_model_brings_is_used_as_it_is():
+    class Scored(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(4, 2)
+
+        def forward(self, x):
+            return {"loss": self.layer(x).square().mean()}
+
+    given = flopsight.count(Scored(), (torch.ones(3, 4),), train=True, loss=lambda output: output["loss"])
+    brought = flopsight.count(Scored(), (torch.ones(3, 4),), train=True)
+
+    assert brought.coverage == given.coverage, "no op of ours is among those of the model"

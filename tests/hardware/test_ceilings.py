@@ -170,3 +170,23 @@ def test_measuring_a_cpu_gives_rates_for_its_dtypes_and_leaves_the_random_state_
     assert found.host["op"] > 0
     assert found.measured
     assert torch.equal(before, torch.get_rng_state())
+
+
+@pytest.mark.parametrize(("seconds", "faster"), [(0.001, True), (10.0, False)])
+def test_the_bandwidth_of_a_cache_is_that_of_copies_that_stay_in_it_if_memory_is_slower(seconds, faster):
+    from flopsight.hardware import measured, sampling
+
+    class Written(sampling.Sampler):
+        def least(self, work, budget, *, warm=False):
+            assert warm, "what is in the cache has to stay there"
+            work()
+            return seconds
+
+    sampler = Written(torch, torch.device("cpu"), flush=1 << 10)
+    sampler.threads = 1
+    probes = measured.Probes(torch, sampler, measured.THOROUGH, lambda _: None)
+
+    # a cache of 8 MiB: ten copies of 1 MiB, read and written
+    rate = 2 * 10 * 2**20 / seconds
+    assert probes._cache_bandwidth(8 << 20, memory=1e9) == (rate if faster else None)
+    assert probes._cache_bandwidth(None, memory=1e9) is None

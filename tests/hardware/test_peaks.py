@@ -190,8 +190,8 @@ def test_a_name_that_is_not_in_the_table_has_no_figure(name):
     assert lookup(name) is None
 
 
-def test_the_table_lists_seventy_devices_once_each():
-    assert len(devices()) == len({device.id for device in devices()}) == 70
+def test_the_table_lists_every_device_once():
+    assert len(devices()) == len({device.id for device in devices()}) >= 70
 
 
 def test_every_figure_has_a_value_a_grade_and_sources_that_are_cited_in_full():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from math import prod
@@ -13,6 +14,7 @@ from torch import distributed
 from torch.futures import Future
 
 from ..capture.hooks.patches import wrapped
+from ..capture.hooks.release import TORCH
 from ..errors import StateError
 from .mesh_axes import written
 
@@ -32,7 +34,7 @@ def dry_job(mesh: Mapping[str, int], rank: int = 0) -> Iterator[DeviceMesh]:
     """
     if not distributed.is_available():
         raise StateError("This torch is built without torch.distributed, so a mesh cannot be tried with it.")
-    if tuple(map(int, torch.__version__.split(".")[:2])) < OLDEST:
+    if TORCH < OLDEST:
         raise StateError(f"A mesh can be tried with torch 2.11 or newer; this is {torch.__version__}.")
     if distributed.is_initialized():
         raise StateError(
@@ -45,7 +47,8 @@ def dry_job(mesh: Mapping[str, int], rank: int = 0) -> Iterator[DeviceMesh]:
     named = {name: size for name, size in mesh.items() if size > 1} or {"dp": 1}
     distributed.init_process_group("fake", rank=rank, world_size=prod(named.values()), store=FakeStore())
     try:
-        with _sharding_without_data():
+        with _sharding_without_data(), warnings.catch_warnings():
+            warnings.filterwarnings("ignore", module="torch.distributed")  # about wrappers that are ours
             yield init_device_mesh("cpu", tuple(named.values()), mesh_dim_names=tuple(named))
     finally:
         distributed.destroy_process_group()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
 from itertools import count
@@ -88,14 +87,14 @@ def job_store() -> Any:
     return distributed.distributed_c10d._get_default_store()
 
 
-def _collected(store: Any, size: int, timeout: float, now: Callable[[], float] = time.monotonic) -> Job:
-    end = now() + timeout
+def _collected(store: Any, size: int, timeout: float) -> Job:
+    end = time.monotonic() + timeout
     sources: list[RankText] = []
     problems: dict[int, str] = {}
     for rank in range(size):
         key = str(rank)
         try:
-            store.wait([key], timedelta(seconds=max(0.05, end - now())))
+            store.wait([key], timedelta(seconds=max(0.05, end - time.monotonic())))
             sent = store.get(key)
         except Exception:  # a store raises what it likes when time is up
             problems[rank] = f"it did not arrive within {timeout:g} s."

@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from ..errors import InputError, did_you_mean, whole_number
+from .mesh_axes import check_mesh
 
 CHECKPOINTS = {
     "none": "everything that backward needs is kept",
@@ -99,31 +100,28 @@ def job_options(
         raise InputError(f"{', '.join(given)} says how a job trains, and there is none: add a mesh, like {{'dp': 1}}.")
     options = JobOptions(**given)
     if mesh is not None:
-        check_switches(mesh, options)
+        check_switches(check_mesh(mesh), options)
     return options
 
 
 def parse_switches(text: str) -> dict[str, Any]:
     """FSDP's switches as they are written on a command line: `reshard=no,wrap=2`."""
-    found: dict[str, Any] = {}
-    for item in text.split(","):
-        name, equals, value = (part.strip() for part in item.partition("="))
-        if not equals or not value:
-            raise InputError(f"{item.strip()!r} is not a switch of FSDP: write name=value, as in --fsdp {EXAMPLE}.")
-        found[name] = WORDS.get(value.lower(), int(value) if value.isdigit() else value)
-    return found
+    pairs = _pairs(text, f"a switch of FSDP: write name=value, as in --fsdp {EXAMPLE}")
+    return {name: WORDS.get(word.lower(), int(word) if word.isdigit() else word) for name, word in pairs.items()}
 
 
 def parse_plan(text: str) -> dict[str, str]:
     """A plan as it is written on a command line: `layers.*.up=colwise,layers.*.down=rowwise`."""
+    return _pairs(text, f"a layer of a plan: write name=style, as in --tp-plan '{PLAN_EXAMPLE}'")
+
+
+def _pairs(text: str, wanted: str) -> dict[str, str]:
     found: dict[str, str] = {}
     for item in text.split(","):
-        name, equals, style = (part.strip() for part in item.partition("="))
-        if not equals or not name or not style:
-            raise InputError(
-                f"{item.strip()!r} is not a layer of a plan: write name=style, as in --tp-plan '{PLAN_EXAMPLE}'."
-            )
-        found[name] = style
+        name, equals, value = (part.strip() for part in item.partition("="))
+        if not equals or not name or not value:
+            raise InputError(f"{item.strip()!r} is not {wanted}.")
+        found[name] = value
     return found
 
 

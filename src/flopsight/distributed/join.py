@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from ..errors import InputError, ProfileFileError
@@ -112,19 +113,13 @@ def _profiles(summaries: Mapping[int, tuple[RankText, str, Profile]]) -> dict[in
 
 
 def _from_file(path: Path) -> RankText:
-    def first_line() -> str:
+    def by(read: Callable[[Path], str]) -> str:
         try:
-            return read_first_line(path)
+            return read(path)
         except (OSError, UnicodeDecodeError) as problem:
             raise ProfileFileError(f"{path} cannot be read: {problem}.") from None
 
-    def text() -> str:
-        try:
-            return read_text(path)
-        except (OSError, UnicodeDecodeError) as problem:
-            raise ProfileFileError(f"{path} cannot be read: {problem}.") from None
-
-    return RankText(str(path), first_line, text)
+    return RankText(str(path), partial(by, read_first_line), partial(by, read_text))
 
 
 def packed(profile: Profile) -> bytes:

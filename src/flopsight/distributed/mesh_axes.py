@@ -55,16 +55,13 @@ def check_dry(mesh: Mapping[str, int], rank: int) -> None:
         raise InputError(
             f"A dry run divides experts over ep={experts} or every expert over tp={tensors}, not both: leave one of them out."
         )
-    if tensors > 1 and mesh.get("fsdp", 1) == 1 and max(copies, mesh.get("cp", 1)) > 1:
-        raise InputError(
-            f"In {written(mesh)}, DistributedDataParallel would average tensors that tp divides, which it does not take: "
-            f"shard them, with fsdp in the place of dp or beside cp."
+    if max(experts, tensors) > 1 and mesh.get("fsdp", 1) == 1 and max(copies, mesh.get("cp", 1)) > 1:
+        why = (
+            "DistributedDataParallel would average tensors that tp divides, which it does not take"
+            if tensors > 1
+            else "ranks with the same experts would average gradients apart from all others, which DistributedDataParallel does not do"
         )
-    if experts > 1 and mesh.get("fsdp", 1) == 1 and max(copies, mesh.get("cp", 1)) > 1:
-        raise InputError(
-            f"In {written(mesh)}, ranks with the same experts would average gradients apart from all others, which "
-            f"DistributedDataParallel does not do: shard them, with fsdp in the place of dp or beside cp."
-        )
+        raise InputError(f"In {written(mesh)}, {why}: shard them, with fsdp in the place of dp or beside cp.")
     ranks = prod(mesh.values())
     if isinstance(rank, bool) or not isinstance(rank, int) or not 0 <= rank < ranks:
         raise InputError(f"There is no rank {rank!r} among the {ranks} of {written(mesh)}; ranks count from 0.")

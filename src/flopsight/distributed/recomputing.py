@@ -11,7 +11,8 @@ from torch import nn
 from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper
 from torch.utils.checkpoint import CheckpointPolicy, create_selective_checkpoint_contexts
 
-from .blocks import repeated_blocks
+from ..errors import InputError
+from .blocks import repeated_blocks, without_cache
 
 KEPT = {
     torch.ops.aten._scaled_dot_product_efficient_attention.default,
@@ -33,13 +34,21 @@ def checkpoint_blocks(model: nn.Module, how: str) -> None:
     """
     if how == "none":
         return
-    for module in model.modules():  # keys and values in a cache would be added to it again in backward
-        config: Any = getattr(module, "config", None)
-        if getattr(config, "use_cache", False):
-            config.use_cache = False
-    for path, block in repeated_blocks(model).items():
+    without_cache(model)  # keys and values in a cache would be added to it again in backward
+    blocks = repeated_blocks(model)
+    if not blocks:
+        raise no_blocks(how)
+    for path, block in blocks.items():
         around, _, name = path.rpartition(".")
         setattr(model.get_submodule(around), name, checkpointed(block, how))
+
+
+def no_blocks(how: str) -> InputError:
+    """The refusal of a checkpoint that would have no effect."""
+    return InputError(
+        f"checkpoint={how!r} goes around repeated blocks, and the model has none: put them into an nn.ModuleList or an "
+        f'nn.Sequential, or leave checkpoint at "none".'
+    )
 
 
 def checkpointed(block: nn.Module, how: str) -> nn.Module:

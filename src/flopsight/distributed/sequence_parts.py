@@ -22,14 +22,20 @@ CLOSED_FORM = (
 )
 
 
+def sequence_length(inputs: Any) -> int | None:
+    """Tokens of a sequence, or vectors of one, in the first input; None if it does not hold sequences."""
+    first = next(iter(tensors_in(inputs)), None)
+    if first is None or first.dim() < 2 or (first.is_floating_point() and first.dim() != 3):
+        return None
+    return first.shape[1]
+
+
 def part_of(inputs: Any, ways: int) -> Any:
     """The inputs of one rank: the first of equal parts of every sequence in them."""
-    first = tensors_in(inputs)[0]
-    length = first.shape[1] if first.dim() > 1 else 0
-    if not length or (first.is_floating_point() and first.dim() != 3):
-        raise InputError(
-            f"cp={ways} divides sequences of tokens, and the first input is {tuple(first.shape)}; leave cp out."
-        )
+    length = sequence_length(inputs)
+    if not length:
+        first = tuple(tensors_in(inputs)[0].shape)
+        raise InputError(f"cp={ways} divides sequences of tokens, and the first input is {first}; leave cp out.")
     if length % ways:
         raise does_not_divide("cp", ways, length, f"a sequence of {length:,} tokens", most=64)
 

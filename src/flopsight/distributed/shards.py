@@ -41,7 +41,7 @@ def unsharded(
 
 def whole_tensor(tensor: torch.Tensor) -> torch.Tensor:
     """An input that is spread over ranks as one tensor without data; any other input itself."""
-    if not _is_spread(tensor):
+    if not (hasattr(tensor, "device_mesh") and hasattr(tensor, "to_local")):
         return tensor
     return torch.empty(tuple(tensor.shape), dtype=tensor.dtype, device="meta", requires_grad=tensor.requires_grad)
 
@@ -152,10 +152,6 @@ def _plain_class(module: nn.Module) -> type[nn.Module]:
 def _is_flat(tensor: Any) -> bool:
     """Whether a parameter is the older FSDP's: several in one."""
     return hasattr(tensor, "_param_infos")
-
-
-def _is_spread(tensor: Any) -> bool:
-    return hasattr(tensor, "device_mesh") and hasattr(tensor, "to_local")
 
 
 def _moves_shards(hook: Any) -> bool:

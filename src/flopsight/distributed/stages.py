@@ -11,9 +11,10 @@ import torch
 from torch import nn
 
 from ..capture.hooks.patches import wrapped
+from ..capture.hooks.release import TORCH
 from ..capture.model.tensors import tensors_in
 from ..errors import InputError, StateError
-from .blocks import repeated_blocks
+from .blocks import repeated_blocks, without_cache
 from .sequence_parts import part_of
 
 META = torch.device("meta")
@@ -114,10 +115,7 @@ class Stage:
 
         `call` calls the model's own forward with the inputs of one micro-batch, the first of them as it is given.
         """
-        for module in model.modules():  # a stage's cache of keys and values would count the layers of the others
-            config: Any = getattr(module, "config", None)
-            if getattr(config, "use_cache", False):
-                config.use_cache = False
+        without_cache(model)  # a stage's cache of keys and values would count the layers of the others
         received = keep_stage(model, self.number, self.stages)
         plain: Callable[..., Any] = model.forward
 
@@ -138,7 +136,7 @@ class Stage:
 
     def schedule(self, model: nn.Module, group: Any, inputs: torch.Tensor, loss_of: Callable[[Any], Any]) -> Step:
         """The batch that this stage is given, and a step of torch's 1F1B schedule after what it sets up once."""
-        if tuple(map(int, torch.__version__.split(".")[:2])) < OLDEST:
+        if TORCH < OLDEST:
             raise StateError(f"A pipeline can be tried with torch 2.12 or newer; this is {torch.__version__}.")
         from torch.distributed.pipelining import PipelineStage, Schedule1F1B
 
@@ -162,16 +160,13 @@ class Stage:
             try:
                 schedule.step(*given, **target, return_outputs=False)
             except RuntimeError as problem:  # torch puts it around whatever a stage raises
-                raise _cannot(self, problem.__cause__ or problem) from problem
+                cause = problem.__cause__ or problem
+                raise InputError(
+                    f"Stage {self.number} of pp={self.stages} cannot run the forward of this model without the modules of the "
+                    f"other stages ({type(cause).__name__}: {cause}); leave pp out of the mesh."
+                ) from problem
 
         return given, step
-
-
-def _cannot(stage: Stage, problem: BaseException) -> InputError:
-    return InputError(
-        f"Stage {stage.number} of pp={stage.stages} cannot run the forward of this model without the modules of the other "
-        f"stages ({type(problem).__name__}: {problem}); leave pp out of the mesh."
-    )
 
 
 def _unforked(_plain: Any) -> Any:

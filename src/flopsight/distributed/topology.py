@@ -32,12 +32,13 @@ def is_dry() -> bool:
 
 
 def job_name() -> str:
-    """What torchrun calls the job; empty where it gave no name."""
+    """What torchrun calls the job; empty if it gave no name."""
     name = os.environ.get("TORCHELASTIC_RUN_ID", "")
     return "" if name == "none" else name
 
 
 ENGINE = "DeepSpeedEngine"
+SHARDING = {"FullyShardedDataParallel", "FSDPModule"}
 REPLICATE = "torch.distributed._composable.replicate"
 
 
@@ -67,7 +68,7 @@ def world_of(models: Iterable[Any]) -> World:
         rank=rank,
         data_parallel=_ways((axis for axis in axes if axis.group in own_batch), joined),
         model_parallel=_ways((axis for axis in axes if axis.group not in own_batch), joined),
-        sharded=any(map(_is_sharding, _modules(roots))) or _zero_group(roots) is not None,
+        sharded=any(SHARDING & _kinds(module) for module in _modules(roots)) or _zero_group(roots) is not None,
         mesh=_in_order(axes, roots),
     )
 
@@ -115,10 +116,6 @@ def _modules(roots: Iterable[nn.Module]) -> Iterator[Any]:
 
 def _kinds(module: Any) -> set[str]:
     return {kind.__name__ for kind in type(module).__mro__}  # their modules are not ours to import
-
-
-def _is_sharding(module: Any) -> bool:
-    return bool(_kinds(module) & {"FullyShardedDataParallel", "FSDPModule"})
 
 
 def _data_axes(roots: list[nn.Module]) -> Iterator[Axis]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from math import gcd
 from typing import TYPE_CHECKING, Any
 
 from torch import nn
@@ -93,10 +94,13 @@ def check_heads(model: nn.Module, ways: int, styles: Mapping[str, Any]) -> None:
     if not any(path.endswith((".q_proj", ".k_proj")) and style == COLUMNS for path, style in styles.items()):
         return
     config = getattr(getattr(model, "config", None), "get_text_config", lambda: None)()
-    for field, what in (("num_attention_heads", "attention heads"), ("num_key_value_heads", "key-value heads")):
-        heads = getattr(config, field, None)
-        if isinstance(heads, int) and heads % ways:
-            raise does_not_divide("tp", ways, heads, f"the {heads} {what} of this model", none="none, so leave tp out")
+    named = (("num_attention_heads", "attention heads"), ("num_key_value_heads", "key-value heads"))
+    known = {what: getattr(config, field, None) for field, what in named}
+    numbers = {what: heads for what, heads in known.items() if isinstance(heads, int)}
+    for what, heads in numbers.items():
+        if heads % ways:
+            both = gcd(*numbers.values())
+            raise does_not_divide("tp", ways, both, f"the {heads} {what} of this model", none="none, so leave tp out")
 
 
 def _fused(blocks: Mapping[str, nn.Module], ways: int) -> Iterator[tuple[str, nn.Module, str | None, Any]]:

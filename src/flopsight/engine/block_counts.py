@@ -1,4 +1,4 @@
-"""A model by its name, counted on meta with one and two of its repeated blocks, for micro-batches of any size."""
+"""A model, or one by its name, counted on meta with one and two of its repeated blocks, for micro-batches of any size."""
 
 from __future__ import annotations
 
@@ -13,13 +13,15 @@ from torch import nn
 
 from ..analysis.plan.mesh_search import Shape
 from ..analysis.plan.workload import Workload, counted_whole, extended
-from ..distributed.blocks import repeated_blocks
+from ..distributed.blocks import repeated_blocks, without_cache
 from ..distributed.recomputing import checkpointed
+from ..distributed.sequence_parts import sequence_length
 from ..errors import InputError
 from ..results.profile import Profile
 from ..targets.axes import sized_inputs
 from ..targets.blueprint import Call, Sizes
 from ..targets.early_checks import find_target
+from ..targets.given import given_blueprint
 from ..targets.inputs import described
 from ..targets.loading import build_target, call_with, make_blueprint
 from ..targets.users import users_code
@@ -46,29 +48,31 @@ class BlockCounts:
 
     def __init__(
         self,
-        target: str,
+        target: str | nn.Module | Callable[[], nn.Module],
         *,
         seq: int | None,
         input_shape: Sequence[int] | Sequence[str] | str | None,
         dtype: str,
         progress: Callable[[str], object] | None = None,
     ) -> None:
-        if not isinstance(target, str):
+        if isinstance(target, str):
+            address = find_target(target)
+            self._blueprint = make_blueprint(address)
+        elif callable(target):
+            address, self._blueprint = given_blueprint(target)
+        else:
             raise InputError(
-                f"plan takes a target by its name, like 'hf:llama-3.1-8b' or 'net.py:Net', not {target!r}."
+                f"plan takes a target by its name, like 'hf:llama-3.1-8b' or 'net.py:Net', a model or its factory, not {target!r}."
             )
         self.seq = seq
+        self.text = address.text
+        """The model's name."""
         self._say = progress or (lambda _text: None)
-        self._say(f"{target}: building")
-        address = find_target(target)
-        self._blueprint = make_blueprint(address)
+        self._say(f"{self.text}: building")
         self._target, self._brought = build_target(address, self._blueprint, dtype=dtype, meta=True, train=True)
         self._model = self._target.model.train()
         self._inputs = _texts(input_shape)
-        for module in self._model.modules():
-            config: Any = getattr(module, "config", None)
-            if hasattr(config, "use_cache"):
-                config.use_cache = False  # a job that trains keeps no keys and values
+        without_cache(self._model)  # a job that trains keeps no keys and values
         self._known: dict[tuple[int, str], Workload] = {}
         if seq is None and self._blueprint.fills_in:
             self.seq = _tokens(self._call(1).kwargs)
@@ -76,23 +80,8 @@ class BlockCounts:
     @cached_property
     def shape(self) -> Shape:
         """What of the model decides how it can be divided."""
-        config = getattr(getattr(self._model, "config", None), "get_text_config", lambda: None)()
-        experts = next(
-            (getattr(config, name) for name in EXPERTS if isinstance(getattr(config, name, None), int)), None
-        )
-        heads = getattr(config, "num_attention_heads", None)
-        few = getattr(config, "num_key_value_heads", None)
-        whole = {"heads": heads, "key_value_heads": few}
-        numbers = {name: value if isinstance(value, int) else None for name, value in whole.items()}
-        depth = len(repeated_blocks(self._model))
-        return Shape(depth, experts=experts, seq=self.seq, **numbers)
-
-    @property
-    def width(self) -> int:
-        """Numbers of one token between two blocks; 0 if the configuration does not say it."""
-        config = getattr(getattr(self._model, "config", None), "get_text_config", lambda: None)()
-        width = getattr(config, "hidden_size", 0)
-        return width if isinstance(width, int) else 0
+        call = self._call(1)
+        return shape_of(self._model, self.seq or sequence_length([call.args, call.kwargs]))
 
     def workload(self, micro_batch: int, checkpoint: str) -> Workload:
         """One micro-batch of so many samples, the whole depth of the model."""
@@ -110,9 +99,9 @@ class BlockCounts:
     def _lists(self) -> dict[str, tuple[Kind, ...]]:
         """By the path of each list of blocks, its kinds."""
         lists: dict[str, dict[Any, list[int]]] = {}
-        for path, block in repeated_blocks(self._model).items():
-            home, _, name = path.rpartition(".")
-            lists.setdefault(home, {}).setdefault(_likeness(block), []).append(int(name) if name.isdigit() else -1)
+        for home in dict.fromkeys(path.rpartition(".")[0] for path in repeated_blocks(self._model)):
+            for name, block in self._model.get_submodule(home).named_children():  # also those that stand there once
+                lists.setdefault(home, {}).setdefault(_likeness(block), []).append(int(name) if name.isdigit() else -1)
         if any(number < 0 for kinds in lists.values() for numbers in kinds.values() for number in numbers):
             return {}
         return {home: tuple(Kind(tuple(numbers)) for numbers in kinds.values()) for home, kinds in lists.items()}
@@ -153,10 +142,28 @@ class BlockCounts:
         return call_with(self._target, brought, self._blueprint, specs, sizes, train=True)
 
 
+def shape_of(model: nn.Module, seq: int | None) -> Shape:
+    """What of a model decides how it can be divided: blocks, and what its configuration says of heads and experts."""
+    config = text_config(model)
+    experts = next((getattr(config, name) for name in EXPERTS if isinstance(getattr(config, name, None), int)), None)
+    whole = {
+        "heads": getattr(config, "num_attention_heads", None),
+        "key_value_heads": getattr(config, "num_key_value_heads", None),
+    }
+    numbers = {name: value if isinstance(value, int) else None for name, value in whole.items()}
+    return Shape(len(repeated_blocks(model)), experts=experts, seq=seq, **numbers)
+
+
+def text_config(model: nn.Module) -> Any:
+    """The configuration of the part that reads or writes text; None if the model has none."""
+    return getattr(getattr(model, "config", None), "get_text_config", lambda: None)()
+
+
 @contextmanager
 def _with_blocks(model: nn.Module, kept: Mapping[str, Sequence[int]], checkpoint: str) -> Iterator[None]:
     """Let lists of blocks hold some of them alone, checkpointed; they are put back."""
     plain: dict[str, nn.Module] = {}
+    types: list[tuple[Any, list[str]]] = []
     homes: Mapping[str, Sequence[int] | None] = kept or {
         path.rpartition(".")[0]: None for path in repeated_blocks(model)
     }
@@ -168,12 +175,29 @@ def _with_blocks(model: nn.Module, kept: Mapping[str, Sequence[int]], checkpoint
         blocks = [checkpointed(block, checkpoint) for block in chosen]
         shorter = nn.ModuleList(blocks) if isinstance(whole, nn.ModuleList) else nn.Sequential(*blocks)
         setattr(model.get_submodule(around), name, shorter)
+        if numbers is not None:
+            types += _shorten_types(model, len(whole), numbers)
     try:
         yield
     finally:
+        for config, named in types:
+            config.layer_types = named
         for home, whole in plain.items():
             around, _, name = home.rpartition(".")
             setattr(model.get_submodule(around), name, whole)
+
+
+def _shorten_types(model: nn.Module, depth: int, kept: Sequence[int]) -> list[tuple[Any, list[str]]]:
+    """Let configurations name the kinds of the kept layers alone: a forward may look them up by a layer's place. Returns what they named."""
+    found: list[tuple[Any, list[str]]] = []
+    for config in {
+        id(config): config for module in model.modules() if (config := getattr(module, "config", None))
+    }.values():
+        named: Any = vars(config).get("layer_types")
+        if isinstance(named, list) and len(named) == depth:
+            found.append((config, named))
+            config.layer_types = [named[number] for number in kept]
+    return found
 
 
 def _likeness(block: nn.Module) -> tuple[Any, ...]:

@@ -69,10 +69,16 @@ class DecodeLoop:
         """Tokens of each sequence that the decoder has seen after the prompt."""
         return self.prompt
 
-    def halved(self) -> DecodeLoop | None:
-        """The same with half of each prompt; None if there is nothing to halve."""
-        tokens = self.prompt // 2
-        return type(self)(self.model, self._prompt[:, :tokens], self.new_tokens, self.kind) if tokens else None
+    @property
+    def batch(self) -> int:
+        """Sequences side by side."""
+        return self._prompt.shape[0]
+
+    def sized(self, batch: int, tokens: int | None = None) -> DecodeLoop:
+        """The same with so many sequences, of so many tokens; larger ones on meta alone."""
+        rest = self._prompt.shape[1:] if tokens is None else (tokens,)
+        ids = self._prompt.new_empty((batch, *rest)) if self._prompt.is_meta else self._prompt[:batch, : rest[0]]
+        return type(self)(self.model, ids, self.new_tokens, self.kind)
 
     def new_cache(self) -> Any:
         """An empty cache of keys and values, or of states."""
@@ -115,10 +121,6 @@ class EncodedLoop(DecodeLoop):
     def prompt(self) -> int:
         """Positions that the encoder hands on; known after the prefill."""
         return self._encoded.shape[1]
-
-    def halved(self) -> DecodeLoop | None:
-        """None: an encoder may take sound or an image, whose size is fixed."""
-        return None
 
     @property
     def seen(self) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -16,7 +15,6 @@ from ..capture.model.model_run import ModelRun
 from ..capture.model.positions import check_positions, positions_of
 from ..capture.time.clock import clock_for
 from ..errors import InputError, whole_number
-from ..results.costs import NO_WORK
 from ..results.generation import Generation, Step
 from ..results.kv_cache import CACHES, DYNAMIC, KV_CACHE
 from ..results.packing import packing_of
@@ -35,6 +33,7 @@ from .decode_loop import (
     is_encoder_decoder,
 )
 from .drafting import LENGTH, check_draft, check_vocabulary, with_draft
+from .memory_samples import samples
 from .packed_weights import packed_sizes
 from .run_profile import Options
 
@@ -68,12 +67,12 @@ def generation(
     whole_number("repeats", repeats, 1)
     if cache not in CACHES:
         raise InputError(f"cache must be {' or '.join(map(repr, CACHES))}, not {cache!r}.")
-    if input_ids is not None and input_shape is not None:
-        raise InputError("Give the prompts as input_ids, or their size as input_shape, not both.")
+    _check_prompts(input_ids, input_shape)
     packing = packing_of(weights) if weights else None
-    if draft is not None:
-        check_draft(acceptance, draft_length)
+    if draft is not None or acceptance is not None:
+        check_draft(draft, acceptance, draft_length)
     with _prompted(model, input_ids, input_shape) as (found, prompt):
+        _check_tokens(found, prompt)
         check_positions(type(found).__name__, found, {"input_ids": prompt}, new_tokens)
         kind = EncodedLoop if is_encoder_decoder(found) else DecodeLoop
         made = _generated(kind(found, prompt, new_tokens, cache), repeats if latency and packing is None else 0)
@@ -97,6 +96,28 @@ def prompt_of(target: Target) -> torch.Tensor:
         raise InputError(f"A generation needs a prompt of token ids: -i input_ids=1x512:int64, for {target.text}.")
     found: torch.Tensor = prompt
     return found
+
+
+def _check_prompts(input_ids: Any, input_shape: Sequence[int] | None) -> None:
+    """Refuse prompts that are not a tensor, sizes that are not numbers, and both at once."""
+    if input_ids is not None and input_shape is not None:
+        raise InputError("Give the prompts as input_ids, or their size as input_shape, not both.")
+    if input_ids is not None and not isinstance(input_ids, torch.Tensor):
+        raise InputError(f"input_ids is a tensor of token ids, batch x tokens, not {type(input_ids).__name__}.")
+    for size in input_shape or ():
+        whole_number("Every number of input_shape", size, 0)
+
+
+def _check_tokens(model: nn.Module, prompt: torch.Tensor) -> None:
+    """Refuse prompts that are not rows of token ids, for a model that takes these, or that are empty."""
+    size = "x".join(map(str, prompt.shape))
+    takes_ids = not is_encoder_decoder(model) or str(model.main_input_name) == "input_ids"
+    if takes_ids and (prompt.dim() != 2 or prompt.is_floating_point()):
+        raise InputError(
+            f"The prompts are {size} {str(prompt.dtype).removeprefix('torch.')}: token ids are batch x tokens, as 1x512 int64."
+        )
+    if not prompt.numel():
+        raise InputError(f"The prompts are {size}: a generation needs at least one sequence of one token, as 1x1.")
 
 
 @contextmanager
@@ -128,21 +149,20 @@ def _generated(loop: DecodeLoop, repeats: int) -> Generation:
         prefill = _counted(run, partial(loop.prefill, kv), kv)
         steps = _steps(loop, kv)
         times = _timed(loop, repeats) if repeats and run.device.type != "meta" else (None, None)
-        shorter = loop.halved()
-        half = _counted_prompt(shorter) if shorter is not None else None
+        sampled = samples(loop, prefill, partial(_sample, loop))
         described_cache = describe_cache(kv, loop.kind, batch, loop.seen + new_tokens)
     positions = positions_of(loop.model)
     return Generation(
-        prefill, steps, batch, loop.prompt, new_tokens, loop.seen, described_cache, positions, half, *times
+        prefill, steps, batch, loop.prompt, new_tokens, loop.seen, described_cache, positions, sampled, *times
     )  # fmt: skip
 
 
-def _counted_prompt(loop: DecodeLoop) -> Profile:
-    """The prefill of another prompt, without its modules: only its memory is of interest."""
-    kv = loop.new_cache()
-    found = _counted(ModelRun(loop.model, (), loop.inputs), partial(loop.prefill, kv), kv)
-    root = replace(found.root, children=(), ops=(), own=NO_WORK, parameters=())
-    return Profile(root, environment=found.environment, peak_bytes=found.peak_bytes, at_peak=found.at_peak)
+def _sample(loop: DecodeLoop, batch: int, tokens: int | None) -> tuple[Profile, Profile]:
+    """The prefill and the first step of other sizes."""
+    other = loop.sized(batch, tokens)
+    kv = other.new_cache()
+    prefill = _counted(ModelRun(other.model, (), other.inputs), partial(other.prefill, kv), kv)
+    return prefill, _counted(ModelRun(other.model, (), {"input_ids": other.token}), partial(other.step, kv), kv)
 
 
 def _steps(loop: DecodeLoop, after_prompt: Any) -> tuple[Step, ...]:

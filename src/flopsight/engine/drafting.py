@@ -15,8 +15,10 @@ LENGTH = 4
 """Tokens that are drafted in a round if nothing is said."""
 
 
-def check_draft(acceptance: float | None, length: int) -> None:
-    """Refuse a chance that is not one, and a draft without tokens."""
+def check_draft(draft: object, acceptance: float | None, length: int) -> None:
+    """Refuse a chance that is not one, or is that of no draft, and a draft without tokens."""
+    if draft is None:
+        raise InputError("acceptance is the chance that a token of a draft is accepted; give draft='hf:llama-3.1-8b'.")
     if acceptance is None:
         raise InputError("A draft needs the chance that its tokens are accepted: acceptance=0.8 (--accept 0.8).")
     if isinstance(acceptance, bool) or not isinstance(acceptance, int | float) or not 0 <= acceptance <= 1:

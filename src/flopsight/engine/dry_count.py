@@ -39,7 +39,6 @@ def count_dry(
     options: JobOptions = DEFAULTS,
     *,
     kernels: str = "cpu",
-    whole: bool = True,
 ) -> Profile:
     """Count what one rank of a job on this mesh does in a run; the model stays as it is.
 
@@ -47,7 +46,7 @@ def count_dry(
     With `precision="bf16"` the copy has float32 weights whatever the model's dtype is, so gradients and the optimizer's
     state are float32 too (16 bytes a parameter with AdamW); FSDP2's MixedPrecisionPolicy gathers and computes in
     bfloat16, and without an `fsdp` axis autocast does. `kernels` are imitated: "cpu" equals a job over gloo, "meta" is a
-    recent GPU. `whole=False` leaves out `p.whole`, which takes a second count.
+    recent GPU.
     """
     mesh = check_mesh(mesh)
     check_dry(mesh, rank)
@@ -57,21 +56,15 @@ def count_dry(
             raise InputError("A pipeline is tried in training, where its schedule matters: add train=True, or --train.")
         options = replace(options, accumulate=max(options.accumulate, mesh["pp"]))
     with rarer_collections():
-        return _counted(
-            _job_s(run, options), mesh, rank, options, Options(memory=True, target=kernels, whole=False), whole
-        )
+        return _counted(_job_s(run, options), mesh, rank, options, Options(memory=True, target=kernels, whole=False))
 
 
-def _counted(
-    twin: ModelRun, mesh: Mapping[str, int], rank: int, options: JobOptions, watched: Options, whole: bool
-) -> Profile:
+def _counted(twin: ModelRun, mesh: Mapping[str, int], rank: int, options: JobOptions, watched: Options) -> Profile:
     """The whole model first, while the copy is whole, then this rank's part of it."""
     kernels, boundary = str(watched.target), Boundary()
     stages = mesh.get("pp", 1)
-    figures = None
-    if whole or stages > 1:
-        with boundary.noted(twin.model) if stages > 1 else nullcontext():
-            figures = _whole(twin, options, watched)
+    with boundary.noted(twin.model) if stages > 1 else nullcontext():
+        figures = _whole(twin, options, watched)
     parts = mesh.get("cp", 1)
     if parts > 1:
         args, kwargs = part_of((twin.args, dict(twin.kwargs or {})), parts)
@@ -102,7 +95,7 @@ def _counted(
         times = stage.microbatches
         size, tokens = batch_size_of(twin), tokens_of(twin)
         counted = replace(counted, part="", batch_size=size and size * times, tokens=tokens and tokens * times)
-    return replace(_named(counted, mesh), dry_run=True, unsharded=figures if whole else None)
+    return replace(_named(counted, mesh), dry_run=True, unsharded=figures)
 
 
 def _named(counted: Profile, mesh: Mapping[str, int]) -> Profile:
@@ -207,12 +200,9 @@ def _job_s(run: ModelRun, options: JobOptions) -> ModelRun:
     if options.precision is None:
         return twin
     twin.model.float()
-    args, kwargs = with_tensors((twin.args, dict(twin.kwargs or {})), _wide)
+    given = twin.args, dict(twin.kwargs or {})
+    args, kwargs = with_tensors(given, lambda tensor: tensor.float() if tensor.is_floating_point() else tensor)
     return replace(twin, args=args, kwargs=kwargs)
-
-
-def _wide(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.float() if tensor.is_floating_point() else tensor
 
 
 def _copy_without_data(run: ModelRun) -> ModelRun:

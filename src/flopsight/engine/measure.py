@@ -64,7 +64,7 @@ def count(
     `-i` means.
 
     `train` runs a training step: forward, loss, backward, and the step of `optimizer` where one is given. `loss` is a function
-    of the model's output; without one it is `output.loss`, else a scalar output, else the sum of the floating outputs.
+    of the model's output; without one it is `output.loss`, else the sum of the scalar outputs, else the sum of the floating outputs.
     Whatever the step changes is put back.
 
     `on` is where it runs: "real" is the model itself, "copy" a copy of it, "meta" a twin without data, which needs no memory
@@ -123,7 +123,7 @@ def profile(
     shape instead of `args`, in the model's dtype and on its device. A string is a target as on the command line, as in `count`.
 
     `train` runs a training step: forward, loss, backward, and the step of `optimizer` where one is given. `loss` is a function
-    of the model's output; without one it is `output.loss`, else a scalar output, else the sum of the floating outputs.
+    of the model's output; without one it is `output.loss`, else the sum of the scalar outputs, else the sum of the floating outputs.
     Whatever the step changes is put back.
 
     `warmup` runs come before `repeats` timed ones; after `time_budget` seconds no further repeat begins. `latency=False` does

@@ -14,7 +14,7 @@ from ..capture.model.model_run import ModelRun, make_run
 from ..errors import InputError
 from ..targets.complaints import unknown_optimizer
 from ..targets.inputs import TensorSpec, described
-from ..targets.loading import Target, load_target
+from ..targets.loading import load_target
 from ..targets.users import users_code
 
 
@@ -43,30 +43,17 @@ def run_of(
         raise InputError(
             f'The optimizer of a model that is built by its name is a name too, like "adamw", not {type(optimizer).__name__}.'
         )
-    found = _built(model, args, kwargs, input_shape, train=train, optimizer=optimizer is not None, meta=meta)
+    given = tuple(args) if isinstance(args, tuple | list) else (args,)
+    if input_shape is not None and (given or kwargs):
+        raise InputError(f"Give {model} either input_shape, or args and kwargs.")
+    specs = [TensorSpec(tuple(input_shape))] if input_shape is not None else []
+    found = load_target(model, specs, meta=meta, train=train, optimizer=optimizer is not None)
+    found.model.train(train)
+    if given or kwargs:
+        found = replace(found, args=given, kwargs=kwargs or {})
     made = named_optimizer(optimizer, found.model) if optimizer is not None else None
     with users_code(found.text, described(found.args, found.kwargs)), nullcontext() if train else torch.no_grad():
         yield make_run(found.model, found.args, found.kwargs, train=train, loss=loss, optimizer=made)
-
-
-def _built(
-    text: str,
-    args: Any,
-    kwargs: Mapping[str, Any] | None,
-    input_shape: Sequence[int] | None,
-    *,
-    train: bool,
-    optimizer: bool,
-    meta: bool,
-) -> Target:
-    """The model of a target in the mode that it runs in, with the inputs that were given, else with its own."""
-    given = tuple(args) if isinstance(args, tuple | list) else (args,)
-    if input_shape is not None and (given or kwargs):
-        raise InputError(f"Give {text} either input_shape, or args and kwargs.")
-    specs = [TensorSpec(tuple(input_shape))] if input_shape is not None else []
-    found = load_target(text, specs, meta=meta, train=train, optimizer=optimizer)
-    found.model.train(train)
-    return replace(found, args=given, kwargs=kwargs or {}) if given or kwargs else found
 
 
 def named_optimizer(name: str, model: nn.Module) -> torch.optim.Optimizer:

@@ -74,6 +74,7 @@ def _build_profile(tape: Tape, sites: Sites, options: Options) -> Profile:
         peak_bytes=memory.peak if memory else None,
         at_peak=memory.kinds if memory else {},
         memory_curve=memory.curve if memory else None,
+        data_flow=tape.data.flows.columns() if tape.data is not None else None,
         peak_flops=found.peak_flops() if found else {},
         ceilings=ceilings_of(found, torch.get_num_threads()) if found else None,
         padding=tape.padding,
@@ -96,7 +97,7 @@ def _observed(tape: Tape, sites: Sites, options: Options, memory: Footprint | No
         allocated_bytes={site.path: size for site, size in tape.live.grown.items()} if tape.live else {},
         peak_bytes={site.path: size for site, size in memory.rows.items()} if memory else {},
         dims=mesh_dimensions(sites.roots.values()),
-        ignored=options.ignored or _none_ignored,
+        ignored=options.ignored or (lambda _row: False),
     )
 
 
@@ -109,10 +110,6 @@ def _doubts(tape: Tape, sites: Sites) -> Iterator[Caveat]:
     scripted = scripted_rows(sites)
     if scripted:
         yield Scripted(scripted)
-
-
-def _none_ignored(_row: ModuleRow) -> bool:
-    return False
 
 
 def _optimizers(options: Options) -> list[torch.optim.Optimizer]:

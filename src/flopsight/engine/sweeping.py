@@ -174,13 +174,10 @@ class _Named:
         _, target, brought, blueprint = self._built
         sizes = Sizes(values.get(BATCH), values.get(SEQ))
         called = call_with(target, brought, blueprint, sized_inputs(self._inputs, values), sizes, train=how.train)
-        if sizes.seq is not None and not self._inputs and not _has_size(called, sizes.seq):
+        shapes = [tensor.shape for tensor in tensors_in((called.args, called.kwargs))]
+        if sizes.seq is not None and not self._inputs and not any(sizes.seq in shape for shape in shapes):
             raise InputError(
                 f"seq sizes no input of {self._address.shown}: they are {described(called.args, called.kwargs)}. "
                 f"Leave it out, or state them with the axis in braces: -i 1x{{seq}}:int64."
             )
         return called
-
-
-def _has_size(target: Target, size: int) -> bool:
-    return any(size in tensor.shape for tensor in tensors_in((target.args, target.kwargs)))

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from ..capture.model.model_run import default_loss, make_run, own_loss
+from ..capture.model.model_run import default_loss, make_run, own_losses
 from ..distributed.job_options import DEFAULTS, JobOptions
 from ..results.caveats import Note
 from ..results.profile import Profile
@@ -44,7 +44,7 @@ def profile_target(
     summed: set[bool] = set()
 
     def loss(output: Any) -> torch.Tensor:
-        summed.add(own_loss(output) is None)
+        summed.add(not own_losses(output))
         return default_loss(output)
 
     with users_code(target.text, described(target.args, target.kwargs)), nullcontext() if train else torch.no_grad():

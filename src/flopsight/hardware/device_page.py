@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from .. import units
 from .detect import Found
 from .known_ceilings import datasheet_of, recall
@@ -17,15 +15,8 @@ GRADES = {
 HOW_TO_STATE = f'To state a dense peak yourself, in FLOP/s: {VARIABLE}="bf16=989e12,fp32=67e12"'
 INTEGER = ("int8", "int4")
 
-
-@dataclass(frozen=True)
-class PeakRow:
-    """One line of the table of peaks."""
-
-    dtype: str
-    rate: str
-    grade: str
-    sources: str
+ROW = "{:<15}{:<18}{:<8}{}"
+"""One line of the table of peaks: dtype, rate, grade and sources."""
 
 
 def lines(found: Found) -> list[str]:
@@ -33,8 +24,7 @@ def lines(found: Found) -> list[str]:
     page = [f"{label:<15}{text}" for label, text in facts(found)]
     rows = peak_rows(found)
     if rows:
-        page += ["", f"{'dtype':<15}{'dense peak':<18}{'grade':<8}sources"]
-        page += [f"{row.dtype:<15}{row.rate:<18}{row.grade:<8}{row.sources}" for row in rows]
+        page += ["", ROW.format("dtype", "dense peak", "grade", "sources"), *(ROW.format(*row) for row in rows)]
     page += citations(found)
     return [*page, *measured_lines(found), "", HOW_TO_STATE]
 
@@ -140,11 +130,11 @@ def verdict(found: Found) -> str:
     return "not in the table under this name, number of units and memory: its peaks are not known"
 
 
-def peak_rows(found: Found) -> list[PeakRow]:
+def peak_rows(found: Found) -> list[tuple[str, str, str, str]]:
     """Peaks by dtype, what the user stated first."""
-    rows = [PeakRow(dtype, _rate(dtype, value), "-", "stated by you") for dtype, value in found.stated.items()]
+    rows = [(dtype, _rate(dtype, value), "-", "stated by you") for dtype, value in found.stated.items()]
     table = found.known.peaks if found.known else {}
-    return rows + [PeakRow(key, _rate(key, it.value), it.grade, _keys(it)) for key, it in table.items()]
+    return rows + [(key, _rate(key, it.value), it.grade, _keys(it)) for key, it in table.items()]
 
 
 def citations(found: Found) -> list[str]:

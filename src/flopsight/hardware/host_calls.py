@@ -9,15 +9,8 @@ from statistics import median
 from time import perf_counter, process_time, thread_time
 from typing import Any
 
-OP, VIEW, PRODUCT, CONVOLUTION, BATCH_NORM, NORM, ATTENTION = (
-    "op",
-    "view",
-    "product",
-    "convolution",
-    "batch norm",
-    "norm",
-    "attention",
-)
+OP, VIEW, PRODUCT, CONVOLUTION = "op", "view", "product", "convolution"
+BATCH_NORM, NORM, ATTENTION = "batch norm", "norm", "attention"
 BACKWARD, MODULE = "backward op", "module"
 
 CALLS = 40

@@ -69,7 +69,7 @@ def recall(name: str, threads: int = 0) -> Ceilings | None:
     """What was measured for a device of this machine; None if nothing was, or what is kept is damaged."""
     page = _pages().get(_key(name, threads))
     try:
-        found: Ceilings = Codec({}, {}).decode(Ceilings, page)
+        found = Codec({}, {}).decode(Ceilings, page)
     except DamagedError:
         return None
     rates = (*found.flops.values(), found.bandwidth)

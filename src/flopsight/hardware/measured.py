@@ -24,6 +24,8 @@ SIDES = {"cpu": (256, 512, 1024, 2048), "other": (1024, 2048, 4096, 8192)}
 IMAGES: dict[str, tuple[tuple[int, int, int], ...]] = {"cpu": ((1, 64, 28), (4, 64, 56)), "other": ()}
 """Batch, channels and side of convolutions that are tried beside the products: another library runs them on a CPU."""
 CONVOLVED = ("float32", "bfloat16")
+CACHED, COPIES = 8, 10
+"""Copied is so small a part of the cache that source and copy stay in it, also beside others; so many times in a row."""
 DISTURBED = 3.0
 """How much less than one thread times their number all threads reach, if other processes have the cores."""
 DTYPES = {
@@ -80,12 +82,15 @@ class Probes:
         first, *others = DTYPES[self._kind]
         flops = {first: self._rate(first)}
         bandwidth = self._bandwidth()
+        cache = cpu_cache() if sampler.cpu else None
+        cached = self._cache_bandwidth(cache, bandwidth)
         flops |= {dtype: self._rate(dtype) for dtype in others}
         ceilings = Ceilings(
             name=found.name,
             flops={dtype: rate for dtype, rate in flops.items() if rate},
             bandwidth=bandwidth,
-            cache=cpu_cache() if sampler.cpu else None,
+            cache=cache,
+            cache_bandwidth=cached,
             memory=found.memory,
             source=MEASURED,
             made=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -162,11 +167,33 @@ class Probes:
             copied = 2 * a.nbytes / sampler.least(lambda: b.copy_(a), seconds)
             return float(max(copied, 3 * x.nbytes / sampler.least(lambda: torch.add(x, y, out=z), seconds)))
 
-        if sampler.threads == 1:
-            return best(budget / 2)
-        with sampler.one_thread():  # beside other processes one thread may reach more than all that wait for each other
-            alone = best(budget / 6)
-        return max(alone, best(budget / 3))
+        return self._more(best, budget / 2)
+
+    def _more(self, rate: Callable[[float], float], budget: float) -> float:
+        """A rate of all threads, or of one: beside other processes one may reach more than all that wait for each other."""
+        if self._sampler.threads == 1:
+            return rate(budget)
+        with self._sampler.one_thread():
+            alone = rate(budget / 3)
+        return max(alone, rate(budget * 2 / 3))
+
+    def _cache_bandwidth(self, cache: int | None, memory: float) -> float | None:
+        """Bytes per second of a copy that stays in a CPU's cache; None if it is no faster than memory.
+
+        A device's cache is not measured: a copy of what fits it is over before the next one can be launched.
+        """
+        budget = self._seconds("cache", self._pace.memory / 4)
+        if cache is None or not budget:
+            return None
+        a = self._torch.ones(min(cache, self._pace.copied) // CACHED // 4)
+        b = self._torch.empty_like(a)
+
+        def rate(seconds: float) -> float:
+            least = self._sampler.least(lambda: [b.copy_(a) for _ in range(COPIES)], seconds, warm=True)
+            return float(2 * COPIES * a.nbytes / least)
+
+        found = self._more(rate, budget)
+        return found if found > memory else None
 
 
 def _product(torch: Any, place: Any, dtype: Any, side: int) -> Callable[[], object]:

@@ -7,22 +7,11 @@ from math import prod
 from ..results.costs import OpRow
 from ..results.records import Shape
 
-MATMUL, ODD, THIN, NARROW, SMALL, EXPERTS, ATTENTION, DECODING = (
-    "matmul",
-    "odd matmul",
-    "thin matmul",
-    "narrow matmul",
-    "small matmuls",
-    "grouped matmul",
-    "attention",
-    "decoding attention",
-)
-CONVOLUTION, STEM, GROUPED, WIDE_GROUPED = (
-    "convolution",
-    "stem convolution",
-    "grouped convolution",
-    "wide grouped convolution",
-)
+MATMUL, ODD, THIN, NARROW = "matmul", "odd matmul", "thin matmul", "narrow matmul"
+SMALL, EXPERTS = "small matmuls", "grouped matmul"
+ATTENTION, DECODING = "attention", "decoding attention"
+CONVOLUTION, STEM = "convolution", "stem convolution"
+GROUPED, WIDE_GROUPED = "grouped convolution", "wide grouped convolution"
 NORM, NARROW_NORM, BATCH_NORM, POOL = "norm", "narrow norm", "batch norm", "pooling"
 SOFTMAX, NARROW_SOFTMAX = "softmax", "narrow softmax"
 POINTWISE, GELU, EXPONENTIAL, BROADCAST, REDUCTION = "pointwise", "gelu", "exponential", "broadcast", "reduction"

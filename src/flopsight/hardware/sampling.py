@@ -70,12 +70,12 @@ class Sampler:
         self.spread, self.dropped, self.taken = 0.0, 0, 0
         self._flush = torch.empty(flush if not self.cpu else flush // 2, dtype=torch.uint8, device=device)
 
-    def least(self, work: Callable[[], object], budget: float = BUDGET) -> float:
+    def least(self, work: Callable[[], object], budget: float = BUDGET, *, warm: bool = False) -> float:
         """The fastest undisturbed sample: a ceiling is what the device can reach, not what it reaches beside others.
 
-        Beside others it takes the more samples: one of them may find the cores free.
+        Beside others it takes the more samples: one of them may find the cores free. `warm` leaves caches as they are.
         """
-        return min(self._kept(work, budget, most=MANY, warm=False))
+        return min(self._kept(work, budget, most=MANY, warm=warm))
 
     def seconds(self, work: Callable[[], object], budget: float = BUDGET, *, warm: bool = False) -> float:
         """The median of the undisturbed samples; `warm` leaves caches as they are."""

@@ -51,15 +51,13 @@ def parse_address(text: str) -> Address:
     head, tail = parts[:first_change], ":".join(parts[first_change:])
     changes = parse_changes(tail) if tail else {}
     scheme = head[0]
+    if scheme in LIBRARIES and (len(head) < 2 or not head[1]):
+        raise InputError(f"{text!r} names no model of {scheme}. See `flopsight targets {scheme}`.")
+    if len(head) > 2:
+        raise InputError(f"{head[2]!r} in {text} changes nothing. Changes look like {scheme}:{head[1]}:{EXAMPLE}.")
     if scheme in LIBRARIES:
-        if len(head) < 2 or not head[1]:
-            raise InputError(f"{text!r} names no model of {scheme}. See `flopsight targets {scheme}`.")
-        if len(head) > 2:
-            raise InputError(f"{head[2]!r} in {text} changes nothing. Changes look like {scheme}:{head[1]}:{EXAMPLE}.")
         return Address(text, scheme, "", head[1], changes)
     is_file = scheme.endswith(".py")
-    if len(head) > 2:
-        raise InputError(f"{head[2]!r} in {text} changes nothing. Changes look like {head[0]}:{head[1]}:{EXAMPLE}.")
     if len(head) < 2 and not is_file:
         raise InputError(f"{text!r} names no model.{_better(scheme)} A target is {HELP}")
     name = (head[1] if len(head) > 1 else "") or "model"

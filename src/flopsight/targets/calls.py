@@ -57,11 +57,8 @@ def check_inputs(text: str, kind: str, forward: inspect.Signature, specs: Sequen
 
 def needs_inputs(forward: inspect.Signature) -> bool:
     """Whether a forward has arguments that must be given; an optional first one is what the model works on."""
-    named = [
-        parameter
-        for parameter in forward.parameters.values()
-        if parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
-    ]
+    several = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    named = [parameter for parameter in forward.parameters.values() if parameter.kind not in several]
     required = [parameter for parameter in named if parameter.default is parameter.empty]
     return bool(required) or bool(named and named[0].default is None)
 

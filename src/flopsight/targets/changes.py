@@ -34,8 +34,8 @@ def parse_changes(text: str) -> dict[str, str]:
     return changes
 
 
-def split_outside_brackets(text: str, separator: str = ",") -> list[str]:
-    """The pieces of a text between separators that stand in no bracket and no quote."""
+def split_outside_brackets(text: str) -> list[str]:
+    """The pieces of a text between commas that stand in no bracket and no quote."""
     pieces, piece, depth, quote = [], "", 0, ""
     for letter in text:
         if quote:
@@ -46,7 +46,7 @@ def split_outside_brackets(text: str, separator: str = ",") -> list[str]:
             depth += 1
         elif letter in _CLOSING:
             depth -= 1
-        if letter == separator and depth <= 0 and not quote:
+        if letter == "," and depth <= 0 and not quote:
             pieces.append(piece)
             piece = ""
         else:
@@ -196,10 +196,6 @@ def _bool(text: str, _: Any) -> bool:
         raise ValueError(text) from None
 
 
-def _int(text: str, _: Any) -> int:
-    return parse_count(text)
-
-
 def _str(text: str, _: Any) -> str:
     return text[1:-1] if len(text) > 1 and text[0] == text[-1] and text[0] in "\"'" else text
 
@@ -207,7 +203,7 @@ def _str(text: str, _: Any) -> str:
 _READERS: Mapping[Any, Callable[[str, Any], Any]] = {
     type(None): _none,
     bool: _bool,
-    int: _int,
+    int: lambda text, _: parse_count(text),
     float: lambda text, _: float(text),
     str: _str,
     Path: lambda text, _: Path(text),
@@ -251,8 +247,5 @@ def _plain_name(kind: Any) -> str:
         return f"one of {', '.join(map(str, typing.get_args(kind)))}"
     if isinstance(kind, type) and issubclass(kind, enum.Enum):
         return f"one of {', '.join(member.name.lower() for member in kind)}"
-    return (
-        kind.__name__
-        if isinstance(kind, type) and typing.get_origin(kind) is None
-        else str(kind).replace("typing.", "")
-    )
+    plain = isinstance(kind, type) and typing.get_origin(kind) is None
+    return kind.__name__ if plain else str(kind).replace("typing.", "")

@@ -10,6 +10,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from torch import nn
+
 from ..errors import InputError
 from .address import FILE, HELP, Address
 from .blueprint import Blueprint, Call
@@ -38,21 +40,16 @@ def _load(address: Address) -> ModuleType:
 
 
 def _made(address: Address, module: ModuleType) -> tuple[Any, Call]:
-    from torch import nn
-
     with users_code(address.text):
         found = _attribute(module, address)
     if isinstance(found, type) or (callable(found) and not isinstance(found, nn.Module)):
         arguments = typed_arguments(address.shown, found, address.changes)
-        return _model_and_call(address.text, _called(address.text, found, arguments))
+        with users_code(address.text):
+            found = found(**arguments)
+        return _model_and_call(address.text, found)
     if address.changes:
         raise InputError(f"{address.shown} is {_a(found)}, which takes no changes. Name its class or a function.")
     return _model_and_call(address.text, found)
-
-
-def _called(text: str, found: Any, arguments: dict[str, Any]) -> Any:
-    with users_code(text):
-        return found(**arguments)
 
 
 def _load_file(path: Path) -> ModuleType:
@@ -102,8 +99,6 @@ def _offered(module: ModuleType) -> list[str]:
 
 def _model_and_call(text: str, found: Any) -> tuple[Any, Call]:
     """`model`, `(model, x)`, `(model, args)`, `(model, kwargs)` or `(model, args, kwargs)`."""
-    from torch import nn
-
     model, *inputs = found if isinstance(found, tuple) else (found,)
     if not isinstance(model, nn.Module):
         raise InputError(f"{text} is {_a(model)}, not a torch.nn.Module or a function that returns one.")

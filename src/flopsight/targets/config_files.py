@@ -101,20 +101,16 @@ def find_configuration(name: str, model_types: dict[str, str]) -> Configuration:
             return cached
         if preset is not None:
             return Configuration(preset.config, preset.source)
+        near = did_you_mean(name, cached_names())
         raise InputError(
             f"{name} is not in the hub's cache ({hub_cache()}), and nothing is downloaded unasked. "
-            f"Ask for its configuration: hf download {name} {CONFIG}{_cached_hint(name)}"
+            f"Ask for its configuration: hf download {name} {CONFIG}{f'.{near}' if near else ''}"
         )
     known = [*preset_names(), *model_types]
     raise InputError(
         f"transformers has no model type {name!r}, and there is no preset of that name."
         f"{did_you_mean(name, known) or ' See `flopsight targets hf`.'}"
     )
-
-
-def _cached_hint(name: str) -> str:
-    near = did_you_mean(name, cached_names())
-    return f".{near}" if near else ""
 
 
 def check_configuration(name: str, found: Configuration, model_types: dict[str, str]) -> None:

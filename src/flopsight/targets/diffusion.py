@@ -5,6 +5,8 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
+import torch
+
 from .. import units
 from ..errors import InputError
 from .address import Address
@@ -81,21 +83,17 @@ def _config(model: Any, *names: str, default: int | None = None) -> Any:
 
 def _latents(model: Any, batch: int, sizes: Sizes) -> Any:
     """An image in channels and sides, or a row of patches where the model takes those."""
-    import torch
-
     channels = _config(model, "in_channels", default=4)
     if "img_ids" in inspect.signature(model.forward).parameters:
         return torch.randn(batch, sizes.seq or (LATENT // 2) ** 2, channels)
     side = _config(model, "sample_size", default=LATENT)
     height, width = side if isinstance(side, list | tuple) else (side, side)
-    moving = ["3D" in type(model).__name__]
-    frames = [_config(model, "sample_frames", "num_frames", default=8)] if any(moving) else []
+    moving = "3D" in type(model).__name__
+    frames = [_config(model, "sample_frames", "num_frames", default=8)] if moving else []
     return torch.randn(batch, channels, *frames, height, width)
 
 
 def _prompt(model: Any, batch: int, _: Sizes) -> Any:
-    import torch
-
     width = _config(
         model, "cross_attention_dim", "joint_attention_dim", "caption_channels", "text_embed_dim", "text_dim"
     )
@@ -104,16 +102,12 @@ def _prompt(model: Any, batch: int, _: Sizes) -> Any:
 
 
 def _pooled(model: Any, batch: int, _: Sizes) -> Any:
-    import torch
-
     width = _config(model, "pooled_projection_dim", default=768)
     return torch.randn(batch, width)
 
 
 def _ids(name: str) -> Any:
     def make(model: Any, _: int, sizes: Sizes) -> Any:
-        import torch
-
         axes = len(_config(model, "axes_dims_rope", default=None) or (16, 56, 56))
         length = TEXT_TOKENS if name == "txt_ids" else sizes.seq or (LATENT // 2) ** 2
         return torch.zeros(length, axes)
@@ -122,20 +116,14 @@ def _ids(name: str) -> Any:
 
 
 def _timestep(_: Any, batch: int, __: Sizes) -> Any:
-    import torch
-
     return torch.ones(batch)
 
 
 def _guidance(model: Any, batch: int, _: Sizes) -> Any:
-    import torch
-
     return torch.ones(batch) if _config(model, "guidance_embeds") else None
 
 
 def _labels(model: Any, batch: int, _: Sizes) -> Any:
-    import torch
-
     kinds = _config(model, "num_class_embeds", "num_embeds_ada_norm")
     return torch.zeros(batch, dtype=torch.int64) if kinds else None
 

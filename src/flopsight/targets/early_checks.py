@@ -36,7 +36,9 @@ def find_target(text: str, specs: Specs = None, *, complete: bool = True) -> Add
     if complete:
         check_target(address, specs)
     if find_spec("torch") is None:
-        raise InputError("torch is not installed here, and a model needs it. Install it: pip install flopsight[torch]")
+        raise InputError(
+            "torch is not installed here, and a model needs it. Install it: pip install 'flopsight[torch]'"
+        )
     return address
 
 
@@ -48,18 +50,22 @@ def check_target(address: Address, specs: Specs = None) -> None:
     CHECKS[address.kind](address, specs)
 
 
+def check_names(device: str | None, optimizer: str | None, *, meta: bool) -> None:
+    """Refuse a misspelt device and an optimizer that torch.optim does not have; a run on meta has no device."""
+    if meta and device:
+        raise InputError("--meta runs on no device; leave out --device or --meta.")
+    if device:
+        check_device_name(device)
+    if optimizer and optimizer.lower() not in installed.optimizers():
+        raise unknown_optimizer(optimizer, installed.optimizers())
+
+
 def check_device_name(device: str) -> None:
     """Refuse a misspelt device; what is like none of torch's own may be that of an extension."""
     kind = device.partition(":")[0]
     meant = "cuda" if kind == "gpu" else next(iter(get_close_matches(kind, DEVICE_TYPES, n=1)), None)
     if kind not in DEVICE_TYPES and meant is not None:
         raise InputError(f"There is no device {device!r}. Did you mean {meant!r}?")
-
-
-def check_optimizer_name(name: str) -> None:
-    """Refuse an optimizer that torch.optim does not have."""
-    if name.lower() not in installed.optimizers():
-        raise unknown_optimizer(name, installed.optimizers())
 
 
 def _check_zoo(address: Address, _: Specs) -> None:

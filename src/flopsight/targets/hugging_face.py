@@ -8,6 +8,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+import torch
+
 from ..errors import InputError, did_you_mean
 from . import config_files, installed
 from .address import Address
@@ -76,8 +78,9 @@ def _change(kind: str, given: dict[str, Any], plain: Any, key: str, text: str) -
         raise unknown_key(kind, key, [name for name in vars(plain) if not name.startswith("_")])
     if not inner:
         outer = type(plain).attribute_map.get(outer, outer) if outer not in given else outer
-        hints = getattr(type(plain), "__annotations__", {})
-        given[outer] = _value(kind, outer, text, hints.get(outer), getattr(plain, outer))
+        hint = getattr(type(plain), "__annotations__", {}).get(outer)
+        known = None if isinstance(hint, str) else hint
+        given[outer] = typed(f"the configuration of {kind}", outer, text, known, getattr(plain, outer))
         return
     below = getattr(plain, outer)
     nested = dict(given.get(outer) or {})
@@ -86,12 +89,6 @@ def _change(kind: str, given: dict[str, Any], plain: Any, key: str, text: str) -
     else:
         _change(f"{kind}'s {outer}", nested, below, ".".join(inner), text)
     given[outer] = nested
-
-
-def _value(kind: str, name: str, text: str, hint: Any, present: Any) -> Any:
-    if isinstance(hint, str) or hint is None:
-        return typed(f"the configuration of {kind}", name, text, None, present)
-    return typed(f"the configuration of {kind}", name, text, hint, present)
 
 
 def model_class(transformers: Any, config: Any, values: Mapping[str, Any], *, generates: bool = False) -> Any:
@@ -125,19 +122,12 @@ def _is_made_from(kind: Any, config: Any) -> bool:
 
 TOKENS = ("ForCausalLM", "LMHeadModel", "ForMaskedLM", "ForConditionalGeneration", "ForImageTextToText")
 """How classes end whose labels are token ids, one for each position of the logits."""
-CLASSES = (
-    "ForSequenceClassification",
-    "ForImageClassification",
-    "ForVideoClassification",
-    "ForAudioClassification",
-)
+CLASSES = tuple(f"For{what}Classification" for what in ("Sequence", "Image", "Video", "Audio"))
 """How classes end whose labels are one class a sample."""
 
 
 def labels_for(model: Any, given: Mapping[str, Any]) -> dict[str, Any]:
     """`labels` for a model that takes them, from the inputs it gets; nothing for other models, or if they are given."""
-    import torch
-
     if "labels" in given or "labels" not in inspect.signature(model.forward).parameters:
         return {}
     kind = type(model).__name__

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import torch
 
 from .. import units
 from .blueprint import Call, Sizes
 
-if TYPE_CHECKING:
-    from torch import Tensor
-
-
 TOKENS = 128
 VIDEO = ("videomae", "timesformer", "vivit")
+SPECIAL = ("token_id", "token_index")
 SAMPLES = 16_000
 """One second of sound."""
 FRAMES = 128
@@ -32,7 +31,7 @@ def default_call(model: Any, config: Any, sizes: Sizes) -> Call:
         made |= image_and_text(model, config, batch, sizes)
         together = TOGETHER
     elif "input_ids" in takes and "pixel_values" in takes and _side_by_side(config):
-        made |= _tokens(config, batch, sizes) | _image(config, batch, sizes)
+        made |= _tokens(config, batch, sizes) | image_of(config, batch, sizes)
     elif main in MAKERS:
         made |= MAKERS[main](config, batch, sizes)
     if config.is_encoder_decoder and "decoder_input_ids" in takes:
@@ -72,24 +71,18 @@ def _side_by_side(config: Any) -> bool:
     )
 
 
-def token_ids(config: Any, batch: int, length: int) -> Tensor:
+def token_ids(config: Any, batch: int, length: int) -> torch.Tensor:
     """Random token ids, none of which stands for an image or an end."""
-    import torch
-
     text = _text(config)
     size = text.vocab_size if text is not None else 2
     special = {
-        value for source in (config, text) for name, value in vars(source).items() if _is_special(name) and isinstance(value, int)
+        value for source in (config, text) for name, value in vars(source).items() if name.endswith(SPECIAL) and isinstance(value, int)
     } if text is not None else set()  # fmt: skip
     plain = next((token for token in range(size) if token not in special), 0)
     ids = torch.randint(size, (batch, length), device="cpu")
     for token in special:
         ids[ids == token] = plain
     return ids
-
-
-def _is_special(name: str) -> bool:
-    return name.endswith(("token_id", "token_index"))
 
 
 def few_tokens(config: Any) -> int:
@@ -106,14 +99,11 @@ def _tokens(config: Any, batch: int, sizes: Sizes) -> dict[str, Any]:
     return {"input_ids": token_ids(config, batch, sizes.seq or few_tokens(config))}
 
 
-def image_of(config: Any, batch: int) -> dict[str, Any]:
+def image_of(config: Any, batch: int, _: Sizes) -> dict[str, Any]:
     """One image of the size in the configuration, or a short video where the model takes those."""
-    import torch
-
     seen = _vision(config)
-    if hasattr(seen, "num_patches") and not hasattr(
-        seen, "image_size"
-    ):  # SigLIP 2: patches in a row, with their layout
+    # SigLIP 2: patches in a row, with their layout
+    if hasattr(seen, "num_patches") and not hasattr(seen, "image_size"):
         side, width = int(seen.num_patches**0.5), seen.num_channels * seen.patch_size**2
         return {
             "pixel_values": torch.randn(batch, side * side, width),
@@ -128,13 +118,7 @@ def image_of(config: Any, batch: int) -> dict[str, Any]:
     return {"pixel_values": torch.randn(batch, *moving, int(channels), int(height), int(width))}
 
 
-def _image(config: Any, batch: int, _: Sizes) -> dict[str, Any]:
-    return image_of(config, batch)
-
-
 def _spectrogram(config: Any, batch: int, _: Sizes) -> dict[str, Any]:
-    import torch
-
     bins = getattr(config, "num_mel_bins", None)
     if isinstance(bins, int) and config.model_type.startswith("whisper"):
         return {"input_features": torch.randn(batch, bins, 2 * config.max_source_positions)}
@@ -144,22 +128,16 @@ def _spectrogram(config: Any, batch: int, _: Sizes) -> dict[str, Any]:
 
 
 def _sound(config: Any, batch: int, _: Sizes) -> dict[str, Any]:
-    import torch
-
     bins = getattr(config, "num_mel_bins", None)
     if isinstance(bins, int) and hasattr(config, "max_length"):
         return {"input_values": torch.randn(batch, config.max_length, bins)}
-    is_codec = hasattr(
-        config, "codebook_size"
-    )  # a codec takes channels of sound, a speech encoder takes one without saying so
-    channels = getattr(config, "audio_channels", 1 if is_codec else None)
+    # a codec takes channels of sound, a speech encoder takes one without saying so
+    channels = getattr(config, "audio_channels", 1 if hasattr(config, "codebook_size") else None)
     return {"input_values": torch.randn(batch, *([channels] if isinstance(channels, int) else []), SAMPLES)}
 
 
 def _series(config: Any, batch: int, _: Sizes) -> dict[str, Any]:
     """The past of a time series, with its future where the model learns to predict it."""
-    import torch
-
     channels = getattr(config, "num_input_channels", None)
     if channels is not None:
         return {"past_values": torch.randn(batch, config.context_length, channels)}
@@ -176,8 +154,8 @@ def _series(config: Any, batch: int, _: Sizes) -> dict[str, Any]:
 
 MAKERS: Mapping[str, Callable[[Any, int, Sizes], dict[str, Any]]] = {
     "input_ids": _tokens,
-    "pixel_values": _image,
-    "pixel_values_videos": lambda c, b, s: {"pixel_values_videos": next(iter(_image(c, b, s).values()))},
+    "pixel_values": image_of,
+    "pixel_values_videos": lambda c, b, s: {"pixel_values_videos": next(iter(image_of(c, b, s).values()))},
     "input_features": _spectrogram,
     "input_values": _sound,
     "past_values": _series,
@@ -224,8 +202,6 @@ def image_tokens(config: Any) -> int | None:
 
 def image_and_text(model: Any, config: Any, batch: int, sizes: Sizes) -> dict[str, Any]:
     """One image and a text after it, in every sequence."""
-    import torch
-
     takes = inspect.signature(model.forward).parameters
     count, token = image_tokens(config) or 0, image_token(config) or 0
     words = max(1, sizes.seq - count) if sizes.seq else few_tokens(config)
@@ -240,7 +216,7 @@ def image_and_text(model: Any, config: Any, batch: int, sizes: Sizes) -> dict[st
         )
         made["image_grid_thw"] = torch.tensor([[1, GRID, GRID]] * batch, device="cpu")
     else:
-        made |= image_of(config, batch)
+        made |= image_of(config, batch, sizes)
     for name in ("mm_token_type_ids", "token_type_ids"):
         if name in takes:
             made[name] = kinds

@@ -20,17 +20,14 @@ class TargetRaised(Exception):
     def __init__(self, target: str, cause: BaseException, called_with: str = "") -> None:
         said = " ".join(str(cause).split())
         given = f" It was called with {called_with}." if called_with else ""
-        super().__init__(f"{target} raised {type(cause).__name__}{f': {said}' if said else ''}{_stop(said)}{given}")
+        stop = "" if said.endswith((".", "!", "?")) else "."
+        super().__init__(f"{target} raised {type(cause).__name__}{f': {said}' if said else ''}{stop}{given}")
         self.cause = cause
-
-
-def _stop(said: str) -> str:
-    return "" if said.endswith((".", "!", "?")) else "."
 
 
 @contextmanager
 def users_code(target: str, called_with: str = "") -> Iterator[None]:
-    """Tell what the user's code raises apart from what we raise; with the shapes of a call, where it is one."""
+    """Tell what the user's code raises apart from what we raise; with the shapes of a call, if it is one."""
     try:
         yield
     except (FlopsightError, TargetRaised):
@@ -48,7 +45,7 @@ def users_traceback(problem: BaseException) -> str:
 
 
 def _strip(page: traceback.TracebackException) -> None:
-    """Leave out our frames, and those inside installed libraries where a frame of the user's is left."""
+    """Leave out our frames, and those inside installed libraries if a frame of the user's is left."""
     others = [frame for frame in page.stack if not (is_ours(frame.filename) or frame.filename.startswith("<frozen"))]
     kept = [frame for frame in others if not _is_installed(frame.filename)] or others[-1:]
     # A call that fails before it enters the user's code, as with a missing argument, has no frame to show.

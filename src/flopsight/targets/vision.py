@@ -9,6 +9,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import torch
+from torch import nn
+
 from .address import Address
 from .blueprint import Blueprint, Call, Sizes
 from .changes import type_hints, typed, typed_arguments
@@ -19,8 +22,6 @@ from .users import TargetRaised, users_code
 
 def torchvision_blueprint(address: Address) -> Blueprint:
     """A torchvision model with one image of the size that it was trained on."""
-    import torch
-
     models = torchvision().models
     if address.name not in models.list_models():
         raise unknown_model(address.kind, address.name, models.list_models())
@@ -49,8 +50,6 @@ def _trained_size(models: Any, name: str) -> tuple[int, ...]:
 
 def timm_blueprint(address: Address) -> Blueprint:
     """A timm model with one image of the size in its configuration."""
-    import torch
-
     timm = library("timm")
     if not timm.is_model(address.name):
         raise unknown_model(address.kind, address.name, timm.list_models())
@@ -69,8 +68,6 @@ def timm_blueprint(address: Address) -> Blueprint:
 
 def _typed_by_class(address: Address, builder: Callable[..., Any]) -> dict[str, Any]:
     """The changes, typed by the model classes in the builder's file: timm hands them on without looking at them."""
-    from torch import nn
-
     found = vars(sys.modules[builder.__module__]).values()
     classes = [kind for kind in found if isinstance(kind, type) and issubclass(kind, nn.Module)]
     models = [kind for kind in classes if "num_classes" in inspect.signature(kind).parameters]

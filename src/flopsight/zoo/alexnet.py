@@ -38,8 +38,7 @@ class AlexNet(nn.Module):
     def forward(self, images: Tensor) -> Tensor:
         """Class scores."""
         features = self.avgpool(self.features(images))
-        scores: Tensor = self.classifier(features.flatten(1))
-        return scores
+        return self.classifier(features.flatten(1))
 
 
 def inputs(batch: int) -> dict[str, Tensor]:

@@ -44,8 +44,7 @@ class BertEmbeddings(nn.Module):
             raise ValueError(f"{tokens} tokens are more than the {most} positions that this model has")
         places = torch.arange(tokens, device=input_ids.device)
         words = self.word_embeddings(input_ids) + self.token_type_embeddings(token_type_ids)
-        embedded: Tensor = self.dropout(self.LayerNorm(words + self.position_embeddings(places)))
-        return embedded
+        return self.dropout(self.LayerNorm(words + self.position_embeddings(places)))
 
 
 class BertSelfAttention(nn.Module):
@@ -64,8 +63,7 @@ class BertSelfAttention(nn.Module):
         projected = (project(hidden) for project in (self.query, self.key, self.value))
         query, key, value = (x.unflatten(-1, (self.heads, -1)).transpose(1, 2) for x in projected)
         scores = query @ key.transpose(-1, -2) / sqrt(query.shape[-1]) + mask
-        answer: Tensor = (self.dropout(self.weigh(scores)) @ value).transpose(1, 2).flatten(2)
-        return answer
+        return (self.dropout(self.weigh(scores)) @ value).transpose(1, 2).flatten(2)
 
     def weigh(self, scores: Tensor) -> Tensor:
         """Weights that add up to 1."""
@@ -83,8 +81,7 @@ class AddAndNorm(nn.Module):
 
     def forward(self, found: Tensor, hidden: Tensor) -> Tensor:
         """The sum, normalised."""
-        out: Tensor = self.LayerNorm(self.dropout(self.dense(found)) + hidden)
-        return out
+        return self.LayerNorm(self.dropout(self.dense(found)) + hidden)
 
 
 class BertSelfOutput(AddAndNorm):
@@ -105,8 +102,7 @@ class BertAttention(nn.Module):
 
     def forward(self, hidden: Tensor, mask: Tensor) -> Tensor:
         """Tokens that know their neighbours."""
-        out: Tensor = self.output(self.self(hidden, mask), hidden)
-        return out
+        return self.output(self.self(hidden, mask), hidden)
 
 
 class BertIntermediate(nn.Module):
@@ -133,8 +129,7 @@ class BertLayer(nn.Module):
     def forward(self, hidden: Tensor, mask: Tensor) -> Tensor:
         """The tokens, one layer further."""
         hidden = self.attention(hidden, mask)
-        out: Tensor = self.output(self.intermediate(hidden), hidden)
-        return out
+        return self.output(self.intermediate(hidden), hidden)
 
 
 class BertEncoder(nn.Module):
@@ -161,8 +156,7 @@ class BertPooler(nn.Module):
 
     def forward(self, hidden: Tensor) -> Tensor:
         """One vector a sequence."""
-        pooled: Tensor = self.activation(self.dense(hidden[:, 0]))
-        return pooled
+        return self.activation(self.dense(hidden[:, 0]))
 
 
 class BertModel(nn.Module):
@@ -177,8 +171,7 @@ class BertModel(nn.Module):
     def forward(self, input_ids: Tensor, mask: Tensor, token_type_ids: Tensor | None) -> Tensor:
         """One vector a sequence."""
         hidden = self.encoder(self.embeddings(input_ids, token_type_ids), mask)
-        pooled: Tensor = self.pooler(hidden)
-        return pooled
+        return self.pooler(hidden)
 
 
 class Classification(NamedTuple):

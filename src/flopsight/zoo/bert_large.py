@@ -39,8 +39,7 @@ class BertSelfAttention(bert.BertSelfAttention):
 
     def weigh(self, scores: Tensor) -> Tensor:
         """Weights that add up to 1."""
-        weights: Tensor = self.softmax(scores)
-        return weights
+        return self.softmax(scores)
 
 
 class Projection(nn.Module):
@@ -53,8 +52,7 @@ class Projection(nn.Module):
 
     def forward(self, hidden: Tensor) -> Tensor:
         """What the layer adds to its input."""
-        out: Tensor = self.dropout(self.dense(hidden))
-        return out
+        return self.dropout(self.dense(hidden))
 
 
 class BertSelfOutput(Projection):
@@ -75,8 +73,7 @@ class BertAttention(nn.Module):
 
     def forward(self, hidden: Tensor, mask: Tensor) -> Tensor:
         """What a token learns from its neighbours."""
-        out: Tensor = self.output(self.self(hidden, mask))
-        return out
+        return self.output(self.self(hidden, mask))
 
 
 class BertIntermediate(nn.Module):
@@ -88,8 +85,7 @@ class BertIntermediate(nn.Module):
 
     def forward(self, hidden: Tensor) -> Tensor:
         """Wide features, through GELU."""
-        out: Tensor = self.dense_act(hidden)
-        return out
+        return self.dense_act(hidden)
 
 
 class BertLayer(nn.Module):
@@ -106,8 +102,7 @@ class BertLayer(nn.Module):
     def forward(self, hidden: Tensor, mask: Tensor) -> Tensor:
         """The tokens, one layer further."""
         hidden = hidden + self.attention(self.PreAttentionLayerNorm(hidden), mask)
-        out: Tensor = hidden + self.output(self.intermediate(self.PostAttentionLayerNorm(hidden)))
-        return out
+        return hidden + self.output(self.intermediate(self.PostAttentionLayerNorm(hidden)))
 
 
 class BertEncoder(nn.Module):
@@ -122,8 +117,7 @@ class BertEncoder(nn.Module):
         """The tokens after every layer."""
         for layer in self.layer:
             hidden = layer(hidden, mask)
-        out: Tensor = self.FinalLayerNorm(hidden)
-        return out
+        return self.FinalLayerNorm(hidden)
 
 
 class BertPooler(nn.Module):
@@ -135,8 +129,7 @@ class BertPooler(nn.Module):
 
     def forward(self, hidden: Tensor) -> Tensor:
         """One vector a sequence."""
-        pooled: Tensor = self.dense_act(hidden[:, 0])
-        return pooled
+        return self.dense_act(hidden[:, 0])
 
 
 class BertModel(nn.Module):
@@ -164,8 +157,7 @@ class BertPredictionHeadTransform(nn.Module):
 
     def forward(self, hidden: Tensor) -> Tensor:
         """The prepared tokens."""
-        out: Tensor = self.LayerNorm(self.dense_act(hidden))
-        return out
+        return self.LayerNorm(self.dense_act(hidden))
 
 
 class BertLMPredictionHead(nn.Module):
@@ -183,8 +175,7 @@ class BertLMPredictionHead(nn.Module):
         tokens = self.transform(hidden).flatten(0, 1)
         if masked is not None:
             tokens = tokens.index_select(0, masked)
-        scores: Tensor = self.decoder(tokens) + self.bias
-        return scores
+        return self.decoder(tokens) + self.bias
 
 
 class BertPreTrainingHeads(nn.Module):

@@ -36,8 +36,7 @@ class CausalSelfAttention(nn.Module):
         query, key, value = heads.unbind()
         dropout = self.dropout if self.training else 0.0
         found = F.scaled_dot_product_attention(query, key, value, dropout_p=dropout, is_causal=True)
-        out: Tensor = self.resid_dropout(self.c_proj(found.transpose(1, 2).flatten(2)))
-        return out
+        return self.resid_dropout(self.c_proj(found.transpose(1, 2).flatten(2)))
 
 
 class MLP(nn.Module):
@@ -52,8 +51,7 @@ class MLP(nn.Module):
 
     def forward(self, hidden: Tensor) -> Tensor:
         """What the network adds to a token."""
-        out: Tensor = self.dropout(self.c_proj(self.act(self.c_fc(hidden))))
-        return out
+        return self.dropout(self.c_proj(self.act(self.c_fc(hidden))))
 
 
 class Block(nn.Module):
@@ -69,8 +67,7 @@ class Block(nn.Module):
     def forward(self, hidden: Tensor) -> Tensor:
         """The tokens, one block further."""
         hidden = hidden + self.attn(self.ln_1(hidden))
-        out: Tensor = hidden + self.mlp(self.ln_2(hidden))
-        return out
+        return hidden + self.mlp(self.ln_2(hidden))
 
 
 class GPT(nn.Module):
@@ -96,8 +93,7 @@ class GPT(nn.Module):
         hidden = self.drop(self.wte(input_ids) + self.wpe(places))
         for block in self.h:
             hidden = block(hidden)
-        scores: Tensor = self.lm_head(self.ln_f(hidden))
-        return scores
+        return self.lm_head(self.ln_f(hidden))
 
 
 def inputs(batch: int, tokens: int = 128) -> dict[str, Tensor]:

@@ -23,8 +23,7 @@ class LeNet5(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         """Class scores."""
-        scores: Tensor = self.classifier(self.feature_extractor(images).flatten(1))
-        return scores
+        return self.classifier(self.feature_extractor(images).flatten(1))
 
 
 def inputs(batch: int) -> dict[str, Tensor]:

@@ -32,8 +32,7 @@ class Tnet(nn.Module):
         x = F.relu(self.bn4(self.fc1(x)))
         x = F.relu(self.bn5(self.fc2(x)))
         identity = torch.eye(self.k, dtype=x.dtype, device=x.device)
-        matrix: Tensor = self.fc3(x).view(-1, self.k, self.k) + identity
-        return matrix
+        return self.fc3(x).view(-1, self.k, self.k) + identity
 
 
 class Transform(nn.Module):
@@ -57,8 +56,7 @@ class Transform(nn.Module):
         features = _turn(features, self.feature_transform(features))
         features = F.relu(self.bn2(self.conv2(features)))
         features = self.bn3(self.conv3(features))
-        summary: Tensor = features.amax(dim=-1)
-        return summary
+        return features.amax(dim=-1)
 
 
 class PointNet(nn.Module):
@@ -79,8 +77,7 @@ class PointNet(nn.Module):
         """Logarithms of the class probabilities."""
         x = F.relu(self.bn1(self.fc1(self.transform(cloud))))
         x = F.relu(self.bn2(self.dropout(self.fc2(x))))
-        answer: Tensor = self.logsoftmax(self.fc3(x))
-        return answer
+        return self.logsoftmax(self.fc3(x))
 
 
 def _turn(points: Tensor, matrix: Tensor) -> Tensor:

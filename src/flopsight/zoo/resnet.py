@@ -23,8 +23,7 @@ class BasicBlock(nn.Module):
         shortcut = x if self.downsample is None else self.downsample(x)
         found = self.relu(self.bn1(self.conv1(x)))
         found = self.bn2(self.conv2(found))
-        out: Tensor = self.relu(found + shortcut)
-        return out
+        return self.relu(found + shortcut)
 
 
 class Bottleneck(nn.Module):
@@ -49,8 +48,7 @@ class Bottleneck(nn.Module):
         found = self.relu(self.bn1(self.conv1(x)))
         found = self.relu(self.bn2(self.conv2(found)))
         found = self.bn3(self.conv3(found))
-        out: Tensor = self.relu(found + shortcut)
-        return out
+        return self.relu(found + shortcut)
 
 
 Block = type[BasicBlock] | type[Bottleneck]
@@ -78,8 +76,7 @@ class ResNet(nn.Module):
         """Class scores."""
         x = self.maxpool(self.relu(self.bn1(self.conv1(images))))
         x = self.layer4(self.layer3(self.layer2(self.layer1(x))))
-        scores: Tensor = self.fc(self.avgpool(x).flatten(1))
-        return scores
+        return self.fc(self.avgpool(x).flatten(1))
 
 
 def resnet50() -> ResNet:

@@ -35,6 +35,10 @@ def test_experts_and_long_sequences_open_their_axes():
     assert long == {1, 2, 4, 8}
 
 
+def test_a_sequence_that_ranks_do_not_divide_is_not_tried():
+    assert {mesh.get("cp", 1) for mesh in meshes(8, 8, Shape(32, 32, 8, seq=65538))} == {1, 2}
+
+
 def test_a_batch_is_divided_over_replicas_into_micro_batches():
     assert batch_splits(64, 8, 1, None, None) == [(1, 8), (2, 4), (4, 2), (8, 1)]
     assert batch_splits(64, 8, 1, 2, None) == [(2, 4)]
@@ -50,7 +54,7 @@ def test_a_batch_is_divided_over_replicas_into_micro_batches():
             {"tp": 3},
             3,
             LLAMA,
-            r"tp=3 does not divide the 64 attention heads of this model; these do: 2, 4, 8, 16, 32, 64",
+            r"tp=3 does not divide the 64 attention heads of this model; these do: 2, 4, 8\.",
         ),
         ({"tp": 16}, 16, LLAMA, r"tp=16 does not divide the 8 key-value heads"),
         ({"tp": 2}, 2, Shape(depth=4), r"has none that are known; leave tp out"),

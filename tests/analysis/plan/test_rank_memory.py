@@ -25,6 +25,7 @@ def test_one_gpu_holds_sixteen_bytes_a_parameter_and_a_copy_to_compute_with():
     [
         ({"precision": "pure-bf16"}, 8),
         ({"optimizer": "adam8bit"}, 10),
+        ({"optimizer": "adam8bit", "precision": "pure-bf16"}, 6),
         ({"optimizer": "sgd"}, 8),
         ({"precision": "fp32"}, 16),
     ],

@@ -1,6 +1,6 @@
 """Transformers' model types from their default configurations, on meta: which are tried, what is known to fail, one row each."""
 
-import re
+import csv
 from pathlib import Path
 
 import torch
@@ -8,22 +8,42 @@ import torch
 import flopsight
 from flopsight.targets.blueprint import Sizes
 from flopsight.targets.loading import load_target
+from flopsight.units import si
 
-PAGE = Path(__file__).parent.parent.parent.parent / "docs" / "architectures.md"
-TYPES = """
-albert bart bert big_bird bigbird_pegasus biogpt bloom camembert codegen cohere ctrl deberta deberta-v2 deepseek_v2 deepseek_v3
-diffllama distilbert electra ernie falcon flaubert fnet gemma gemma2 gemma3_text glm gpt2 gpt_bigcode gpt_neo gpt_neox gpt_oss gptj
-granite jamba led llama longformer longt5 mamba mamba2 mbart mistral mixtral mobilebert modernbert mpnet mpt mt5 nemotron olmo olmo2
-olmoe opt pegasus persimmon phi phi3 qwen2 qwen2_moe qwen3 qwen3_moe roberta roformer rwkv squeezebert starcoder2 t5 umt5 xglm
-xlm-roberta xlnet zamba2
-beit convnext convnextv2 deit detr dinov2 dpt focalnet imagegpt levit mobilenet_v1 mobilenet_v2 mobilevit poolformer regnet resnet
-sam sam2 segformer swin swinv2 vit vit_mae vitdet yolos
+DOCS = Path(__file__).parents[3] / "docs"
+PAGE, DATA = DOCS / "architectures.md", DOCS / "data" / "architectures.csv"
+COLUMNS = ("target", "inputs", "parameters", "forward MACs", "backward MACs")
+FAMILIES = {
+    "text": """
+albert bart bert big_bird bigbird_pegasus biogpt bloom camembert codegen cohere ctrl deberta deberta-v2 deepseek_v2
+deepseek_v3 diffllama distilbert electra ernie falcon flaubert fnet gemma gemma2 gemma3_text glm gpt2 gpt_bigcode
+gpt_neo gpt_neox gpt_oss gptj granite jamba led llama longformer longt5 mamba mamba2 mbart mistral mixtral mobilebert
+modernbert mpnet mpt mt5 nemotron olmo olmo2 olmoe opt pegasus persimmon phi phi3 qwen2 qwen2_moe qwen3 qwen3_moe
+roberta roformer rwkv squeezebert starcoder2 t5 umt5 xglm xlm-roberta xlnet zamba2
+""",
+    "images": """
+beit convnext convnextv2 deit detr dinov2 dpt focalnet imagegpt levit mobilenet_v1 mobilenet_v2 mobilevit poolformer
+regnet resnet sam sam2 segformer swin swinv2 vit vit_mae vitdet yolos
+""",
+    "images and text": """
 align altclip blip chinese_clip clip flava git groupvit siglip siglip2
-audio-spectrogram-transformer dac data2vec-audio encodec hubert musicgen sew speech_to_text unispeech vits wav2vec2 wavlm whisper
+""",
+    "sound": """
+audio-spectrogram-transformer dac data2vec-audio encodec hubert musicgen sew speech_to_text unispeech vits wav2vec2
+wavlm whisper
+""",
+    "video": """
 timesformer videomae vivit
+""",
+    "time series": """
 autoformer informer patchtst time_series_transformer
+""",
+    "language models that see": """
 aya_vision gemma3 glm4v idefics3 internvl llava mllama paligemma qwen2_5_vl qwen2_vl mistral3 qwen3_vl smolvlm
-""".split()
+""",
+}
+"""Which model types are tried, by what they take."""
+TYPES = " ".join(FAMILIES.values()).split()
 HORIZON = "prediction_length=24,encoder_layerdrop=0,decoder_layerdrop=0"
 INCOMPLETE = {
     "autoformer": (HORIZON, "prediction_length", "how far to predict is not said"),
@@ -64,25 +84,33 @@ def row(model_type):
     return target.remark, forward.params, forward.macs, profile.backward.macs
 
 
-def line(model_type, remark, params, macs, backward):
-    return f"| `{target_text(model_type)}` | {remark} | {params:,} | {macs:,} | {backward:,} |"
+def line(model_type, *figures):
+    """The row of a model type as the file has it."""
+    return [f"hf:{target_text(model_type)}", *map(str, figures)]
+
+
+def family_line(family, rows):
+    """A family on the page: how many, from which size to which, and their names."""
+    names = FAMILIES[family].split()
+    params = sorted(int(rows[name][2]) for name in names)
+    return f"| {family} | {len(names)} | {si(params[0])} to {si(params[-1])} | {', '.join(f'`{name}`' for name in names)} |"
 
 
 def page(rows):
     incomplete = "\n".join(f"| `{name}` | {why} | `{change}` |" for name, (change, _, why) in INCOMPLETE.items())
     return f"""# Hugging Face architectures
 
-Made by `python tests/lanes/targets/architectures.py`, and held line by line by `make lane-targets`. Each model type of
+Made by `python tests/lanes/targets/architectures.py`, and held row by row by `make lane-targets`. Each model type of
 transformers below was built from its default configuration on meta, with the inputs that flopsight makes for it, and counted
 in inference and in training. All of them run, and no op of any of them is unknown.
 
-{len(rows)} architectures:
+{len(rows)} architectures; inputs, parameters, forward and backward MACs of each are in [architectures.csv](data/architectures.csv):
 
-| target, after `hf:` | inputs | parameters | forward MACs | backward MACs |
-| --- | --- | ---: | ---: | ---: |
-{chr(10).join(rows)}
+| takes | how many | parameters | after `hf:` |
+| --- | ---: | --- | --- |
+{chr(10).join(family_line(family, rows) for family in FAMILIES)}
 
-Some have a change after their name. {", ".join(f"`{name}`" for name in DROPPING)} and the
+Some have a change after their name there. {", ".join(f"`{name}`" for name in DROPPING)} and the
 models of time series leave out layers at random in training; without that, their numbers are the same each time. The others have a default configuration from which transformers itself,
 without flopsight, makes no model that runs; the test shows that too:
 
@@ -96,14 +124,19 @@ without flopsight, makes no model that runs; the test shows that too:
 
 
 def written():
-    """The lines of the page by model type."""
-    return {
-        found[1]: found[0]
-        for found in re.finditer(
-            r"^\| `([\w-]+)(?::[^`]*)?` \| .* \| .* \| .* \| .* \|$", PAGE.read_text(), re.MULTILINE
-        )
-    }
+    """The rows of the file by model type."""
+    with DATA.open(encoding="utf-8", newline="") as file:
+        header, *rows = csv.reader(file)
+    assert tuple(header) == COLUMNS
+    return {row[0].split(":")[1]: row for row in rows}
+
+
+def write(rows):
+    """The file, and the page that sums it up."""
+    with DATA.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows([COLUMNS, *rows.values()])
+    PAGE.write_text(page(rows), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page([line(name, *row(name)) for name in TYPES]))
+    write({name: line(name, *row(name)) for name in TYPES})

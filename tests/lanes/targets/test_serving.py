@@ -123,6 +123,36 @@ def test_gemma_attends_to_its_window_in_five_of_six_layers():
     assert made.weight_bytes == FLOAT * (6 * layer + norms + HEAD)  # the head is the table
 
 
+WINDOWED = LLAMA.replace("llama:", "mistral:") + ",head_dim=16,sliding_window=24,dtype=bfloat16"
+SINKS = LLAMA.replace("llama:", "gpt_oss:") + ",head_dim=16,sliding_window=24,num_local_experts=8,num_experts_per_tok=2"
+
+
+@pytest.mark.parametrize("cache", ["dynamic", "static"])
+@pytest.mark.parametrize(("name", "windows"), [(LLAMA, 0), (WINDOWED, 2), (SINKS, 1)])
+def test_the_first_token_needs_the_pairs_that_masks_let_through(name, windows, cache):
+    """All pairs are counted, as the model multiplies them; the least time leaves out those that a kernel need not do."""
+    made = served(name, prompt=60, cache=cache)
+
+    causal, window = 60 * 61 // 2, 24 * 25 // 2 + 36 * 24
+    pieces = made.serving("h100-sxm").prefill_load.pieces.items()
+    attention = [piece for path, piece in pieces if path == "<cache>" or path.endswith("self_attn")]
+    pairs = windows * window + (LAYERS - windows) * causal
+    assert sum(sum(piece.macs.values()) for piece in attention) == pytest.approx(2 * HIDDEN * pairs)
+
+
+@pytest.mark.parametrize("batch", [3, 4, 8])
+def test_biases_of_experts_are_chosen_with_them(batch):
+    """Four sequences of two choices are as many rows as there are experts: a bias has the shape of the rows."""
+    made = served(SINKS, batch=batch)
+
+    expert, chosen = MLP + 2 * INNER + HIDDEN, 8 * (1 - (1 - 2 / 8) ** batch)
+    biases, sinks, router, norms = 2 * HIDDEN + 2 * KEYS, 4, 8 * HIDDEN + 8, (2 * LAYERS + 1) * HIDDEN
+    always = LAYERS * (ATTENTION + biases + sinks + router) + norms + HEAD
+    assert made.active_params == always + LAYERS * 2 * expert + HEAD
+    size = made.prefill.root.param_bytes // made.prefill.params
+    assert made.weight_bytes == pytest.approx(size * (always + LAYERS * chosen * expert + batch * HIDDEN), rel=1e-12)
+
+
 def test_t5_reads_no_weight_of_its_encoder_while_it_decodes():
     made = served(T5)
 
@@ -171,6 +201,32 @@ def test_a_prompt_past_the_table_of_positions_is_one_sentence():
         served(GPT2, batch=1, prompt=120, new_tokens=9)
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"input_ids": [[1, 2]]}, "input_ids is a tensor of token ids, batch x tokens, not list"),
+        ({"input_ids": torch.ones(4, dtype=torch.int64)}, "The prompts are 4 int64: token ids are batch x tokens"),
+        ({"input_ids": torch.ones(1, 4)}, "The prompts are 1x4 float32: token ids are batch x tokens"),
+        ({"input_shape": (1, -8)}, "Every number of input_shape must be a whole number, 0 or more, not -8"),
+        ({"input_shape": (1, 8), "weights": 8}, "Weights cannot be packed as 8"),
+        ({"input_shape": (1, 8), "acceptance": 0.5}, "acceptance is the chance that a token of a draft is accepted"),
+    ],
+)
+def test_bad_input_is_one_sentence(options, said):
+    with pytest.raises(InputError, match=said):
+        flopsight.generation(f"hf:{LLAMA}", new_tokens=2, **options)
+
+
+@pytest.mark.parametrize("size", ["1x0", "0x4"])
+def test_an_empty_prompt_is_one_sentence(size, capsys):
+    with pytest.raises(
+        InputError, match=f"The prompts are {size}: a generation needs at least one sequence of one token"
+    ):
+        served(LLAMA, batch=int(size[0]), prompt=int(size[2]))
+    assert cli.main(["profile", f"hf:{LLAMA}", "--meta", "-i", size, "--generate", "4"]) == 2
+    assert capsys.readouterr().err.startswith(f"flopsight: The prompts are {size}")
+
+
 def test_a_batch_that_does_not_fit_is_told_the_largest_that_does():
     made = served("llama-3.1-8b:num_hidden_layers=4", batch=200, prompt=4096, new_tokens=8)
 
@@ -211,23 +267,32 @@ def test_compute_binds_a_short_decode_from_the_ridge_on():
     assert long.crossover_batch("h100-sxm") is None
 
 
-def test_the_largest_batch_fits_and_one_more_does_not():
-    """Counted again at that batch: all but rotary tables and masks, which sequences share, grows with it."""
-    small = "llama-3.1-8b:num_hidden_layers=4"
-    made = served(small, batch=1, prompt=4096, new_tokens=8)
+@pytest.mark.parametrize("cache", ["dynamic", "static"])
+@pytest.mark.parametrize("name", ["llama-3.1-8b:num_hidden_layers=4", MIXTRAL, DEEPSEEK, GEMMA, T5, MAMBA, GPT2])
+def test_the_largest_batch_fits_and_one_more_does_not(name, cache):
+    """Counted again at that batch: rotary tables, biases and masks, which sequences share, do not grow with it."""
+    batch = served(name, batch=1, prompt=40, cache=cache).largest_batch("h100-sxm")
 
-    batch = made.largest_batch("h100-sxm")
-    memory = 80 * 2**30
     fits, more = (
-        served(small, batch=size, prompt=4096, new_tokens=8).serving("h100-sxm").peak for size in (batch, batch + 2)
+        served(name, batch=size, prompt=40, cache=cache).serving("h100-sxm").peak for size in (batch, batch + 1)
     )
-    assert fits <= memory < more
-    context = made.longest_context("h100-sxm")
-    assert context == 131072  # all positions of the model
-    wide = served(small, batch=32, prompt=4096, new_tokens=8)
-    context = wide.longest_context("h100-sxm")
-    near = served(small, batch=32, prompt=context - 8, new_tokens=8)
-    assert near.serving("h100-sxm").peak == pytest.approx(memory, rel=0.01)
+    assert fits <= 80 * 2**30 < more
+
+
+@pytest.mark.parametrize("name", ["llama-3.1-8b:num_hidden_layers=4", f"{MIXTRAL},max_position_embeddings=1000000", T5])
+def test_the_longest_context_fits_and_one_more_does_not(name):
+    """Counted again with that prompt; of the two small models scores of all pairs are made, which a short prompt does not show."""
+    context = served(name, batch=32, prompt=40).longest_context("h100-sxm")
+
+    fits, more = (
+        served(name, batch=32, prompt=tokens - NEW).serving("h100-sxm").peak for tokens in (context, context + 1)
+    )
+    assert fits <= 80 * 2**30 * 1.001  # T5's table of positions is in no line
+    assert more > 80 * 2**30 * 0.999
+
+
+def test_all_positions_of_a_model_are_its_longest_context():
+    assert served("llama-3.1-8b:num_hidden_layers=4", batch=1).longest_context("h100-sxm") == 131072
 
 
 def test_scores_of_all_pairs_end_the_context_earlier():
@@ -276,6 +341,16 @@ def test_packed_weights_are_read_as_packed(name, bits, work):
     assert made.first.flops - plain.first.flops == work * weights
     assert made.cache_bytes == plain.cache_bytes
     assert f"packed as {name}" in str(made)
+
+
+def test_coefficients_of_a_state_space_model_are_not_packed():
+    """A matrix of `inner x state` is raised to a power, not multiplied with; four products of a mixer are packed."""
+    plain, made = served(MAMBA), served(MAMBA, weights="int8")
+
+    inner, state, rank = 2 * HIDDEN, 8, 4
+    sides = [(2 * inner, HIDDEN), (rank + 2 * state, inner), (inner, rank), (HIDDEN, inner)]
+    spared = sum(FLOAT * rows * width - (rows * width + 2 * rows) for rows, width in sides)
+    assert plain.weight_bytes - made.weight_bytes == 2 * spared
 
 
 def test_packed_experts_are_read_as_they_are_expected_to_be_chosen():
