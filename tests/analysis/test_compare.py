@@ -141,7 +141,7 @@ def test_something_from_nothing_is_beyond_every_limit():
 def test_like_changes_in_like_blocks_are_one_line():
     text = compare(stack(12, width=8), stack(12, width=16)).render()
 
-    assert "changed encoder.layer.*.mlp.up (12 modules): output 4x128x32 became 4x128x64" in text
+    assert "changed encoder.layer.*.mlp.up (12 modules): each output 4x128x32 became 4x128x64" in text
 
 
 def test_nothing_changed_is_said_in_so_many_words():

@@ -130,7 +130,18 @@ def test_the_verdict_names_the_part_with_most_work():
     )
 
     # 2 * 30 of 2 * 40 + 20 = 100; a list of blocks does nothing itself
-    assert verdict(Profile(root)) == "60% of the FLOPs in attn"
+    assert verdict(Profile(root)) == "60% of the FLOPs in attn x 2"
+
+
+def test_what_holds_the_blocks_is_not_the_part_with_most_work():
+    block = lambda i: module(str(i), "Block", module("attn", "Attention", flops=30), module("mlp", "MLP", flops=10))
+    holder = module(
+        "model", "Model", module("layers", "ModuleList", block(0), block(1)), module("norm", "Norm", flops=1)
+    )
+    root = rooted(module("", "Net", holder, module("head", "Linear", flops=19)))
+
+    # 60 of 100; the model has 81, of which 80 are in the blocks
+    assert verdict(Profile(root)) == "60% of the FLOPs in attn x 2"
 
 
 def test_a_model_in_which_nothing_stands_out_has_no_verdict():

@@ -98,6 +98,23 @@ def test_the_verdict_names_the_heaviest_change():
     assert diff_verdict(compare(before, after)) == "Heaviest of 2 changes: b (B), new: +2.00 k FLOPs"
 
 
+def test_new_blocks_of_a_stack_are_told_from_those_that_were_there():
+    def stack(number):
+        return net(
+            module("h", "ModuleList", *(module(str(i), "Block", module("up", "A", flops=7)) for i in range(number)))
+        )
+
+    said = diff_verdict(compare(stack(4), stack(6)))
+    assert said == "One change: 2 of h.0-5 x 6 (Block), new: +14 FLOPs"
+
+
+def test_the_verdict_names_the_figure_that_makes_a_change_the_heaviest():
+    before = net(module("a", "A", flops=1000, saved=8), module("b", "B", flops=10**6))
+    after = net(module("a", "A", flops=1001, saved=80_000), module("b", "B", flops=10**6 + 10))
+
+    assert diff_verdict(compare(before, after)) == "Heaviest of 2 changes: a (A), changed: +1 FLOPs, +80.0 kB saved"
+
+
 def test_the_page_and_the_text_agree_on_what_is_heaviest():
     # half of the parameters are new in `wide`; `busy` does a thousandth more of the model's work
     before = net(module("wide", "A", params=(1000,)), module("busy", "B", flops=10**9))

@@ -66,6 +66,9 @@ def test_the_verdict_takes_a_module_and_its_limit_of_the_same_time():
 
     assert verdict(p) == "50% of the step in mlp"
     assert verdict(p, "h100-sxm") == "75% of the FLOPs in mlp", "the times are not that device's"
+    assert verdict(p, "h100-sxm", {"": 10.0, "mlp": 3.0, "rest": 7.0}) == "70% of the limit in rest", (
+        "as the icicle shows"
+    )
     assert verdict(replace(p, trained=False)) == "75% of the forward in mlp"
 
 
@@ -75,3 +78,13 @@ def test_the_verdict_on_a_step_that_is_timed_by_forward_alone_says_so():
     p = Profile(rooted(module("", "Net", mlp, latency=4.0)), timing=timing, trained=True)
 
     assert verdict(p) == "75% of the forward in mlp"
+
+
+def test_the_verdict_names_what_blocks_are_made_of_also_beside_a_costly_embedding():
+    # of 10 s the transformer takes 9, of which 2 are its embedding: its name says nothing, the mlp's 5 s do
+    blocks = [module(str(at), "Block", module("mlp", "MLP", latency=2.5), latency=3.5) for at in range(2)]
+    stacked = module("h", "ModuleList", *blocks, latency=7.0)
+    transformer = module("transformer", "GPT", module("wte", "Embedding", latency=2.0), stacked, latency=9.0)
+    p = Profile(rooted(module("", "Net", transformer, latency=10.0)), timing=Timing(forward=Stat((10.0,))))
+
+    assert verdict(p) == "50% of the forward in mlp x 2"

@@ -15,7 +15,7 @@ from flopsight.errors import InputError, ProfileFileError
 from flopsight.results.ceilings import Ceilings
 from flopsight.results.costs import Cost, OpRow, Phases
 from flopsight.results.environment import Environment
-from flopsight.results.generation import Generation, Step
+from flopsight.results.generation import Generation, Sample, Step
 from flopsight.results.kv_cache import CachePart, KVCache
 from flopsight.results.node import Node
 from flopsight.results.profile import Profile
@@ -147,7 +147,7 @@ def test_a_prompt_is_limited_by_what_a_fused_kernel_has_to_do():
     root = Node("", "", "Model", children=(layers[0], attention, layers[1]))
     profile = Profile(root, environment=Environment(dtype="bfloat16"))
 
-    load = load_of(profile, 1, tokens=4, causal=True)
+    load = load_of(profile, 1, tokens=4, needed={"attention": 10 / 16})
 
     assert load.pieces[CACHE].macs == {("bfloat16", "aten.bmm"): 1600 * 10 / 16}
     assert load.pieces["first"].macs == {("bfloat16", "aten.mm"): 400}
@@ -178,6 +178,40 @@ def test_what_fits_grows_with_sequences_and_tokens():
     assert Serving(replace(found, positions=100)).longest_context is None  # no device is known
     serving.ceilings = replace(SHEET, memory=500 * mega)
     assert (serving.largest_batch, serving.longest_context) == (0, 0)
+
+
+def grown(batch, prompt):
+    """A table of 5 kB that sequences share; 3 kB a token of a product, or 8 B for each pair of tokens of attention, whichever is more."""
+    return {
+        "parameters": 600_000,
+        "temporaries": 5_000 + batch * max(3_000 * prompt, 8 * prompt * prompt),
+        "kv cache": batch * 100 * prompt,
+    }
+
+
+def test_what_fits_is_found_beyond_the_sizes_at_which_a_peak_moves():
+    """One prompt of 10 tokens is counted; the scores of all pairs take over at 375 tokens."""
+
+    def step(prompt):
+        return {"parameters": 600_000, "kv cache": 100 * (prompt + 1), "temporaries": 50}
+
+    def profile(kinds):
+        return handmade(peak=sum(kinds.values()), at_peak=kinds)
+
+    sizes = [(1, 5), (2, 10), (32, 10), (64, 10), (1, 5_000), (1, 10_000)]
+    samples = tuple(Sample(batch, prompt, grown(batch, prompt), step(prompt)) for batch, prompt in sizes)
+    cache = KVCache("dynamic", (CachePart(100),))
+    found = Generation(
+        profile(grown(1, 10)), (Step(0, profile(step(10))),), 1, 10, 1, 10, cache, samples=samples
+    )  # fmt: skip
+    serving = Serving(found)
+    for memory in (1_000_000, 10_000_000, 500_000_000):
+        serving.ceilings = replace(SHEET, memory=memory)
+        batch = (memory - 600_000 - 5_000) // (10 * 3_100)
+        prompt = max(n for n in range(1, 10_001) if sum(grown(1, n).values()) <= memory)
+
+        assert serving.largest_batch == batch
+        assert serving.longest_context == pytest.approx(prompt + 1, abs=1)  # the square does not know the shared table
 
 
 def test_predicted_times_have_a_column_of_their_own_if_the_device_was_measured():

@@ -102,4 +102,4 @@ def test_a_draft_takes_memory(monkeypatch):
 )
 def test_a_wrong_draft_is_one_sentence(acceptance, length, said):
     with pytest.raises(InputError, match=said):
-        check_draft(acceptance, length)
+        check_draft("hf:gpt2", acceptance, length)

@@ -7,7 +7,7 @@ from the same device, and count as changed only beyond a tolerance and their own
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
 from pathlib import Path
 
@@ -81,7 +81,7 @@ class Comparison(InNotebooks):
         return next(change for change in self.figures if change.name == name)
 
     def render(self, format: str = "text") -> str:
-        """The comparison as text, or as Markdown for a pull request."""
+        """The comparison as text; with `format="markdown"` for a pull request."""
         from ..render.comparison import render
 
         return render(self, format)
@@ -99,10 +99,11 @@ class Comparison(InNotebooks):
         return f"<Comparison of {self.before.root.kind} and {self.after.root.kind}: {self.one_line}>"[:MOST_LETTERS]
 
     def to_html(self, path: str | Path) -> Path:
-        """Write a page that shows what changed, ranked by what it weighs."""
-        from ..render.html import write_comparison
+        """Write a page to `path` that shows what changed, ranked by what it weighs."""
+        from ..files.whole_files import write_text
+        from ..render.html import render_comparison
 
-        return write_comparison(self, Path(path))
+        return write_text(path, render_comparison(self))
 
     def __str__(self) -> str:
         return self.render()
@@ -204,11 +205,9 @@ def violations(comparison: Comparison, limits: Mapping[str, float]) -> list[str]
 def _figure(known: Figure, before: Profile, after: Profile, tolerance: float, why_no_times: str) -> Change:
     change = Change(known.key, known.read(before), known.read(after))
     if not known.is_time:
-        return Change(change.name, change.before, change.after, changed=change.before != change.after)
-    growth = change.growth
+        return replace(change, changed=change.before != change.after)
     room = max(tolerance, _noise(before) + _noise(after))
-    real = not why_no_times and growth is not None and abs(growth) > room
-    return Change(change.name, change.before, change.after, changed=real)
+    return replace(change, changed=not why_no_times and change.growth is not None and abs(change.growth) > room)
 
 
 def _noise(profile: Profile) -> float:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 
 from .. import units
-from ..errors import InputError, did_you_mean
+from ..errors import check_known
 from ..results.node import Node
 from ..results.profile import Profile
 from ..results.records import BACKWARD, FORWARD, OPTIMIZER, RECOMPUTE
@@ -267,7 +267,5 @@ def shown(view: str) -> list[Figure]:
 
 def figure(name: str) -> Figure:
     """The figure of that name that can be compared and budgeted, or one sentence that names those there are."""
-    known = [one.key for one in shown("diff")]
-    if name not in known:
-        raise InputError(f"There is no figure {name!r}.{did_you_mean(name, known)} Figures: {', '.join(known)}.")
+    check_known(name, [one.key for one in shown("diff")], f"There is no figure {name!r}", "Figures:")
     return BOOK[name]

@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from ..results.comm import CommRow
 from ..results.comm import merged as merged_comm
-from ..results.costs import OpRow, Phases
+from ..results.costs import OpRow, Phases, known_sum
 from ..results.node import Node
 from ..results.records import BACKWARD, FORWARD, Parameter
 
@@ -33,12 +32,6 @@ class Rule:
     """The value leaves submodules out, so a row that hides its submodules merges theirs into its own."""
     phase: str = ""
     """The phase that the value was measured in; it goes when that phase is left out."""
-
-
-def known_sum(values: Iterable[float | None]) -> float | None:
-    """The sum of the known values; None if none is known."""
-    known = [value for value in values if value is not None]
-    return sum(known) if known else None
 
 
 def merged_ops(rows: Iterable[OpRow]) -> tuple[OpRow, ...]:
@@ -68,16 +61,12 @@ def _phases(values: Sequence[Phases]) -> Phases:
 
 
 def _distinct(values: Sequence[tuple[Parameter, ...]]) -> tuple[Parameter, ...]:
-    """Each tensor once, also where several modules share it."""
+    """Each tensor once, also if several modules share it."""
     return tuple({parameter.key: parameter for held in values for parameter in held}.values())
 
 
-def _ops(values: Sequence[tuple[OpRow, ...]]) -> tuple[OpRow, ...]:
-    return merged_ops(row for rows in values for row in rows)
-
-
-def _comm(values: Sequence[tuple[CommRow, ...]]) -> tuple[CommRow, ...]:
-    return merged_comm(row for rows in values for row in rows)
+def _rows(merge: Callable[[Iterable[Any]], Any]) -> Callable[[Sequence[Any]], Any]:
+    return lambda values: merge(row for rows in values for row in rows)
 
 
 def _if_alike(values: Sequence[Any]) -> Any:
@@ -102,9 +91,9 @@ RULES: Mapping[str, Rule] = {
     "allocated_bytes": Rule(known_sum),
     "own_peak_bytes": Rule(sum, own=True),
     "packed_bytes": Rule(sum, own=True),
-    "ops": Rule(_ops, own=True),
-    "comm": Rule(_comm, own=True),
-    "setup_comm": Rule(_comm, own=True),
+    "ops": Rule(_rows(merged_ops), own=True),
+    "comm": Rule(_rows(merged_comm), own=True),
+    "setup_comm": Rule(_rows(merged_comm), own=True),
     "extra_repr": Rule(_if_alike),
     "ignored": Rule(all),
 }

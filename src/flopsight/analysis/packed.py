@@ -59,7 +59,7 @@ def _smaller(parameter: Parameter, size: int) -> Parameter:
 def _rows(node: Node, parameters: tuple[Parameter, ...], packing: Packing) -> list[OpRow]:
     """The rows of a module: its products read less, or run in another dtype, and unpacking is work of its own."""
     pairs = list(zip(node.parameters, parameters, strict=True))
-    before, after = (sum(_read(pair[side]) for pair in pairs) for side in (0, 1))
+    before, after = (sum(pair[side].most_read for pair in pairs) for side in (0, 1))
     products = [row for row in node.ops if row.cost.macs and row.phase == FORWARD]
     whole = sum(row.cost.macs for row in products)
     rows = []
@@ -70,15 +70,11 @@ def _rows(node: Node, parameters: tuple[Parameter, ...], packing: Packing) -> li
         spared = (before - after) * max(1, node.calls) * row.cost.macs // whole
         cost = replace(row.cost, bytes=max(0, row.cost.bytes - spared))
         rows.append(replace(row, cost=cost, dtype=packing.runs_in or row.dtype))
-    unpacked = sum(old.numel * _read(old) // max(1, old.nbytes) for old, new in pairs if old is not new)
+    unpacked = sum(old.numel * old.most_read // max(1, old.nbytes) for old, new in pairs if old is not new)
     work = packing.work * unpacked * max(1, node.calls)
     if work:
         rows.append(OpRow(UNPACK, FORWARD, max(1, node.calls), Cost(flops=work), kind="pointwise"))
     return rows
-
-
-def _read(parameter: Parameter) -> int:
-    return parameter.nbytes if parameter.read_bytes is None else parameter.read_bytes
 
 
 def _own(node: Node, ops: tuple[OpRow, ...]) -> Phases:

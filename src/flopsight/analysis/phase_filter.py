@@ -12,13 +12,23 @@ from ..results.coverage import Coverage, UnknownOp
 from ..results.node import Node, build_up
 from ..results.profile import Profile
 from ..results.records import BACKWARD, FORWARD, OPTIMIZER, PHASES, RECOMPUTE
-from ..results.timings import Timing
 from ..results.world import Whole
 from .merging import without_phases
 
+TIMES = {
+    FORWARD: ("forward", "step", "iteration", "data_wait", "busy", "idle"),
+    BACKWARD: ("backward", "backward_busy"),
+    OPTIMIZER: ("optimizer", "optimizer_busy"),
+}
+"""The times that go with a phase."""
+NOTE = "Left out by the settings: {}. Parameters, calls, memory and throughput are those of the whole step."
+
 
 def only(profile: Profile, phases: Collection[str]) -> Profile:
-    """The profile with these phases' costs, op rows and times; parameters, calls and memory stay those of the step."""
+    """The profile with these phases' costs, op rows and times; parameters, calls and memory stay those of the step.
+
+    Times of whole steps stay too, so that throughput is that of the loop; they go with the forward.
+    """
     left_out = [phase for phase in PHASES if phase not in phases and _ran(profile, phase)]
     if not left_out:
         return profile
@@ -29,8 +39,8 @@ def only(profile: Profile, phases: Collection[str]) -> Profile:
         profile,
         root=root,
         coverage=coverage,
-        timing=_timing(profile.timing, left_out),
-        caveats=(*_caveats(profile, root, coverage), _note(left_out)),
+        timing=replace(profile.timing, **{name: None for phase in left_out for name in TIMES.get(phase, ())}),
+        caveats=(*_caveats(profile, root, coverage), Note(NOTE.format(", ".join(left_out)))),
         trained=profile.trained and BACKWARD not in left_out,
         peak_flops={} if RECOMPUTE in left_out else profile.peak_flops,  # recompute is part of the utilization
         unsharded=_whole(profile.unsharded, phases),
@@ -38,30 +48,17 @@ def only(profile: Profile, phases: Collection[str]) -> Profile:
 
 
 def _whole(whole: Whole | None, phases: Collection[str]) -> Whole | None:
-    if whole is None:
-        return None
-    return replace(
-        whole,
-        macs=whole.macs if FORWARD in phases else 0,
-        flops=whole.flops if FORWARD in phases else 0,
-        backward=whole.backward if BACKWARD in phases else FREE,
-        recompute=whole.recompute if RECOMPUTE in phases else FREE,
-    )
+    nothing: dict[str, Any] = {"macs": 0, "flops": 0} if FORWARD not in phases else {}
+    nothing |= {phase: FREE for phase in (BACKWARD, RECOMPUTE) if phase not in phases}
+    return whole and replace(whole, **nothing)
 
 
 def _ran(profile: Profile, phase: str) -> bool:
     """Whether there is anything of a phase to leave out."""
-    costs = getattr(profile.root.total, phase) != FREE
     return (
-        costs
+        getattr(profile.root.total, phase) != FREE
         or getattr(profile.timing, phase, None) is not None
         or any(row.phase == phase for node in profile.walk() for row in node.ops)
-    )
-
-
-def _note(left_out: Sequence[str]) -> Note:
-    return Note(
-        f"Left out by the settings: {', '.join(left_out)}. Parameters, calls, memory and throughput are those of the whole step."
     )
 
 
@@ -77,24 +74,6 @@ def _without(root: Node, left_out: Sequence[str]) -> Node:
         return replace(without_phases(node, left_out, children), own=replace(node.own, **free), **left)
 
     return build_up(root, lambda node: node.children, make)
-
-
-def _timing(timing: Timing, left_out: Sequence[str]) -> Timing:
-    """Times of whole steps stay, so that throughput is that of the loop; without the forward they go too."""
-    forward, backward = FORWARD not in left_out, BACKWARD not in left_out
-    return replace(
-        timing,
-        forward=timing.forward if forward else None,
-        backward=timing.backward if backward else None,
-        optimizer=timing.optimizer if OPTIMIZER not in left_out else None,
-        step=timing.step if forward else None,
-        iteration=timing.iteration if forward else None,
-        data_wait=timing.data_wait if forward else None,
-        busy=timing.busy if forward else None,
-        backward_busy=timing.backward_busy if backward else None,
-        optimizer_busy=timing.optimizer_busy if OPTIMIZER not in left_out else None,
-        idle=timing.idle if forward else None,
-    )
 
 
 def _coverage(before: Coverage, root: Node, gone: Sequence[OpRow]) -> Coverage:

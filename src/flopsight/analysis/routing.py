@@ -133,8 +133,7 @@ def _stacks(model: _Model, row: ModuleRow) -> None:
     alike: defaultdict[Shape, list[tuple[Parameter, int]]] = defaultdict(list)
     for parameter, shape in zip(row.parameters, row.shapes, strict=True):
         if len(shape) == STACK and min(shape) > 0:
-            size = parameter.numel if parameter.whole_numel is None else parameter.whole_numel
-            alike[tuple(sorted(shape[1:]))].append((parameter, size // prod(shape[1:])))
+            alike[tuple(sorted(shape[1:]))].append((parameter, parameter.elements // prod(shape[1:])))
     for sides, stacks in alike.items():
         experts = stacks[0][1]
         use = _use_of(model, row.path, experts, sides)
@@ -192,10 +191,15 @@ def _share(model: _Model, row: ModuleRow, use: _Use, stacks: int, experts: int, 
 
 
 def _biases(model: _Model, row: ModuleRow, experts: int, part: _Part) -> None:
-    """What else a module has one row of for each expert goes with them, unless a product takes it whole, as a router's weight."""
-    taken = {tuple(sorted(meta.shape)) for record in model.products.get(row.path, ()) if record.kind == "matrix" for meta in record.inputs}  # fmt: skip
+    """What else a module has one row of for each expert goes with them, unless a product takes it whole, as a router's weight.
+
+    The shape of a bias can be that of the rows that experts work on, so a bias is known by its name.
+    """
+    products = [record for record in model.products.get(row.path, ()) if record.kind == "matrix" and record.op not in GROUPED]  # fmt: skip
+    taken = {tuple(sorted(meta.shape)) for record in products for meta in record.inputs}
     for parameter, shape in zip(row.parameters, row.shapes, strict=True):
-        if len(shape) == MATRIX and shape[0] == experts and tuple(sorted(shape)) not in taken:
+        whole = tuple(sorted(shape)) in taken and "bias" not in parameter.name
+        if len(shape) == MATRIX and shape[0] == experts and not whole:
             model.part(row.path, parameter, part)
 
 

@@ -9,20 +9,20 @@ from ..errors import InputError
 from ..hardware.kernel_shares import Shares, shared_ceilings, shares_of
 from ..hardware.named import named_device
 from ..results.generation import Generation, Step
-from ..results.kv_cache import KV_CACHE, STATIC
+from ..results.kv_cache import STATIC
 from ..results.profile import Profile
 from .decoded import doubled_weights
+from .limits.attended_pairs import needed_shares
 from .limits.fused import served_seconds
 from .limits.predict import predict
 from .limits.roofline import COMPUTE, MEMORY, Roof, ceilings_for
 from .limits.step_load import Load, load_of, mean_load
+from .serving_memory import Peaks, lasting
 
 MEAN, FIRST, MIDDLE, LAST = "mean", "first", "middle", "last"
 PLACES = (MEAN, FIRST, MIDDLE, LAST)
 MOST = 1 << 24
 """Batches and contexts above this are not looked for."""
-LASTING = ("parameters", "buffers")
-"""Kinds of memory that do not grow with the batch."""
 
 
 class Serving:
@@ -32,6 +32,7 @@ class Serving:
         self.made = made
         self.device = device
         self.ceilings = ceilings_for(made.last, device)
+        self._peaks = Peaks(made)
 
     # -- times
 
@@ -40,9 +41,11 @@ class Serving:
         """The prompt of the batch."""
         made = self.made
         tokens, kept = max(made.prompt, made.seen), made.kv.bytes_at(made.seen)
-        return load_of(
-            made.prefill, made.batch, tokens=tokens, cache_bytes=kept, causal=made.kv.grows and made.seen == made.prompt
-        )
+        needed = {}
+        if made.kv.grows and made.seen == made.prompt:
+            keys = made.held if made.kv.kind == STATIC else made.prompt + 1
+            needed = needed_shares(made.prefill, made.first, made.batch * made.prompt, made.prompt, keys)
+        return load_of(made.prefill, made.batch, tokens=tokens, cache_bytes=kept, needed=needed)
 
     @cached_property
     def _step_loads(self) -> dict[int, Load]:
@@ -113,7 +116,7 @@ class Serving:
             roof = load.least(ceilings, batch)
             return roof is not None and bound_of(roof) == COMPUTE
 
-        return _first_true(by_compute)
+        return first_true(by_compute)
 
     @cached_property
     def shares(self) -> Shares | None:
@@ -161,12 +164,12 @@ class Serving:
         if self.made.draft is None:
             return 0
         draft = self.made.draft.made
-        return _lasting(draft.prefill) + batch * draft.kv.bytes_at(prompt + draft.new_tokens)
+        return lasting(draft.prefill.at_peak) + batch * draft.kv.bytes_at(prompt + draft.new_tokens)
 
     @property
     def lasting(self) -> int:
         """Bytes that do not grow with the batch: parameters and buffers."""
-        return _lasting(self.made.prefill)
+        return lasting(self.made.prefill.at_peak)
 
     @property
     def largest_batch(self) -> int | None:
@@ -206,42 +209,18 @@ class Serving:
         memory = self.memory
         if memory is None or self.peak is None:
             return None
-        too_much = _first_true(lambda size: needed(size) > memory)
+        too_much = first_true(lambda size: needed(size) > memory)
         return MOST if too_much is None else too_much - 1
 
     def _peak_at(self, batch: int, prompt: int) -> float:
-        """Bytes at the peak of other sizes: what is not lasting grows with the batch, temporaries also with the tokens."""
+        """Bytes at the peak of another batch, or of other prompts."""
         return max(self._prefill_bytes(batch, prompt), self._decode_bytes(batch, prompt))
 
     def _prefill_bytes(self, batch: int, prompt: int) -> float:
-        counted = self.made.prompt
-        kept = self._kept(prompt, 0) / self._kept(counted, 0)
-        scaled = _scaled(self.made.prefill, batch / self.made.batch, kept, self._temporaries_grow(prompt))
-        return scaled + self._draft_bytes(batch, prompt)
-
-    def _temporaries_grow(self, prompt: int) -> float:
-        """Temporaries of another prompt over those of the counted one: a line, and a square if scores or masks of all pairs are made."""
-        counted, half = self.made.prompt, self.made.half_prompt
-        whole, shorter = _fleeting(self.made.prefill), _fleeting(half) if half is not None else 0
-        if not whole or not shorter:
-            return prompt / counted
-        fewer = counted // 2
-        square = max(0.0, (whole / counted - shorter / fewer) / (counted - fewer))
-        return (prompt * (whole / counted - square * counted) + square * prompt * prompt) / whole
+        return self._peaks.prefill(batch, prompt) + self._draft_bytes(batch, prompt)
 
     def _decode_bytes(self, batch: int, prompt: int) -> float:
-        counted, new = self.made.prompt, self.made.new_tokens
-        kept = self._kept(prompt, new) / self._kept(counted, new)
-        scaled = _scaled(self.made.last, batch / self.made.batch, kept, (prompt + new) / (counted + new))
-        return scaled + self._draft_bytes(batch, prompt)
-
-    def _kept(self, prompt: int, new: int) -> float:
-        """The cache of one sequence after another prompt; an encoder's keys and values grow with what it reads."""
-        made, kv = self.made, self.made.kv
-        new = made.new_tokens if kv.kind == STATIC else new
-        if kv.encoded_bytes:
-            return kv.bytes_at(made.seen + new) + kv.encoded_bytes * (prompt / made.prompt - 1)
-        return kv.bytes_at(prompt + new) or 1
+        return self._peaks.decode(batch, prompt) + self._draft_bytes(batch, prompt)
 
 
 def bound_of(roof: Roof) -> str:
@@ -249,21 +228,7 @@ def bound_of(roof: Roof) -> str:
     return COMPUTE if 2 * roof.at_peak >= roof.limit else MEMORY
 
 
-def _lasting(profile: Profile) -> int:
-    return sum(profile.at_peak.get(kind, 0) for kind in LASTING)
-
-
-def _scaled(profile: Profile, batch: float, kept: float, longer: float) -> float:
-    """The peak with so many times the sequences, the cache of each, and the temporaries of each."""
-    return _lasting(profile) + batch * (kept * profile.at_peak.get(KV_CACHE, 0) + longer * _fleeting(profile))
-
-
-def _fleeting(profile: Profile) -> int:
-    """What is alive at the peak beside parameters, buffers and the cache."""
-    return (profile.peak_bytes or 0) - _lasting(profile) - profile.at_peak.get(KV_CACHE, 0)
-
-
-def _first_true(holds: Callable[[int], bool]) -> int | None:
+def first_true(holds: Callable[[int], bool]) -> int | None:
     """The least number from 1 on for which a condition holds that holds for all greater ones; None up to `MOST`."""
     high = 1
     while not holds(high):

@@ -6,7 +6,6 @@ from typing import Any
 
 from ..hardware.named import named_ceilings
 from ..results.generation import Generation
-from ..results.profile import Profile
 from ..results.sweep import Point
 from .figures import BOOK, shown
 
@@ -18,16 +17,15 @@ def row_of(point: Point, device: str = "") -> dict[str, Any]:
     if point.profile is None:
         return {**point.values, "error": point.error}
     figures = {figure.key: figure.telling(point.profile) for figure in shown("sweep")}
-    return {**point.values, **figures, **(_on_device(point.profile, device) if device else {})}
+    if device:
+        fits = _fits(point.profile.peak_bytes, memory_of(device))
+        figures |= {"fits": fits, "least_time": point.profile.limit(device)}
+    return {**point.values, **figures}
 
 
 def memory_of(device: str) -> int | None:
     """Bytes of a named device's memory."""
     return named_ceilings(device).memory if device else None
-
-
-def _on_device(profile: Profile, device: str) -> dict[str, Any]:
-    return {"fits": _fits(profile.peak_bytes, memory_of(device)), "least_time": profile.limit(device)}
 
 
 def _fits(peak: int | None, memory: int | None) -> bool | None:

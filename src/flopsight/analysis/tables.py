@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ..errors import InputError, did_you_mean
-from ..results.costs import FREE, Cost
+from ..errors import check_known
+from ..results.costs import FREE, Cost, known_sum
 from ..results.node import Node
 from ..results.profile import Profile
 from ..results.records import OUTSIDE, Parameter, Shape
 from .figures import Value, shown
 from .folding import times
-from .merging import Group, known_sum
+from .merging import Group
 
+DOING = ("flops", "backward_pass_flops", "params", "activation_bytes")
+"""Figures of which a module that does something itself has one."""
 SHARED = ("flops", "latency")
 """Figures of a row whose share of the whole stands beside them."""
 SORTS = {
@@ -54,31 +56,16 @@ class TableRow:
 
 def tree_rows(root: Node) -> list[TableRow]:
     """Every node in the order of the model, with the figures of its subtree."""
-    known = {figure.key: figure.of_node for figure in shown("rows") if figure.of_node}
-    whole = {key: known[key](root) for key in SHARED}
-    return [
-        _row(node, depth, parent, {key: read(node) for key, read in known.items()}, whole)
-        for node, depth, parent in with_depths(root)
-    ]
+    return _rows(root, {figure.key: figure.of_node for figure in shown("rows") if figure.of_node})
 
 
-def own_rows(root: Node, sort: str = "flops") -> list[TableRow]:
-    """The modules that do something themselves, heaviest first, with their own figures: the column adds up."""
-    known = {figure.key: figure.of_own for figure in shown("rows") if figure.of_own}
-    whole = {figure.key: figure.of_node(root) for figure in shown("rows") if figure.of_node and figure.key in SHARED}
-    rows = [
-        _row(node, depth, parent, {key: read(node) for key, read in known.items()}, whole)
-        for node, depth, parent in with_depths(root)
-    ]
-    telling = ("flops", "backward_pass_flops", "params", "activation_bytes")
+def own_rows(root: Node, sort: str = "flops", telling: Sequence[str] = DOING) -> list[TableRow]:
+    """The modules that do something themselves, by the `telling` figures, heaviest first, with their own figures: the column adds up."""
+    rows = _rows(root, {figure.key: figure.of_own for figure in shown("rows") if figure.of_own})
     rows = [row for row in rows if any(row[key] for key in telling) or row.mark or row.unknown]
     if sort == "model":
         return rows
-    if sort not in SORTS:
-        known_sorts = ["model", *SORTS]
-        raise InputError(
-            f"There is no order {sort!r}.{did_you_mean(sort, known_sorts)} Orders: {', '.join(known_sorts)}."
-        )
+    check_known(sort, ["model", *SORTS], f"There is no order {sort!r}", "Orders:")
     return sorted(rows, key=lambda row: row[SORTS[sort]] or 0, reverse=True)
 
 
@@ -177,8 +164,16 @@ def mark(node: Node) -> str:
 
 
 def activation(node: Node) -> int:
-    """Growth of allocated memory during the forward where the device reports it, else what was saved for backward."""
+    """Growth of allocated memory during the forward if the device reports it, else what was saved for backward."""
     return node.activation_bytes if node.allocated_bytes is None else node.allocated_bytes
+
+
+def _rows(root: Node, known: Mapping[str, Callable[[Node], Value]]) -> list[TableRow]:
+    whole = {figure.key: figure.of_node(root) for figure in shown("rows") if figure.of_node and figure.key in SHARED}
+    return [
+        _row(node, depth, parent, {key: read(node) for key, read in known.items()}, whole)
+        for node, depth, parent in with_depths(root)
+    ]
 
 
 def _row(

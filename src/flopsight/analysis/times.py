@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from ..results.comm import RECV, SEND, CommRow
-from ..results.costs import OpRow
+from ..results.costs import OpRow, known_sum
 from ..results.node import Node, build_up
 from ..results.records import OPTIMIZER
 
@@ -44,10 +44,7 @@ def with_times(
 
 def _seconds(path: str, measured: Seconds, children: Iterable[float | None]) -> float | None:
     """A row's own measurement, else the sum over those children that have one."""
-    if path in measured:
-        return measured[path]
-    known = [seconds for seconds in children if seconds is not None]
-    return sum(known) if known else None
+    return measured[path] if path in measured else known_sum(children)
 
 
 Key = tuple[str, str]
@@ -100,7 +97,7 @@ def _key_of_rows(key: Key, known: Collection[Key]) -> Key | None:
 
 
 def _measure(rows: Collection[CommRow]) -> tuple[str, int]:
-    """By what rows share their time, and the sum of it: bytes on the wire, or what is handed in where none are sent."""
+    """By what rows share their time, and the sum of it: bytes on the wire, or what is handed in if none are sent."""
     totals = {name: sum(getattr(row, name) for row in rows) for name in ("wire_bytes", "bytes", "calls")}
     return next((name, total) for name, total in totals.items() if total)
 
@@ -155,7 +152,8 @@ def _timed(node: Node, by_place: Mapping[tuple[str, str], Traced], updates: Mapp
             else:
                 nameless += taken
         # a norm may be counted under one name and run under another's: the only op left without a time is the one that ran
-        waiting = {row.op for row in node.ops if row.phase == phase and _works(row) and (row.op, phase) not in seconds}
+        working = [row.op for row in node.ops if row.phase == phase and (row.cost.bytes or row.cost.flops)]
+        waiting = {op for op in working if (op, phase) not in seconds}
         if nameless and len(waiting) == 1:
             seconds[waiting.pop(), phase] = nameless
 
@@ -170,7 +168,3 @@ def _timed(node: Node, by_place: Mapping[tuple[str, str], Traced], updates: Mapp
 
 def _work(row: OpRow) -> int:
     return max(row.cost.flops, row.cost.bytes, row.calls)
-
-
-def _works(row: OpRow) -> bool:
-    return bool(row.cost.bytes or row.cost.flops)

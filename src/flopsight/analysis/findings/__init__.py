@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 
 from ...results.job import Job
 from ...results.profile import Profile
@@ -53,9 +52,7 @@ def findings(profile: Profile, device: str | None = None) -> tuple[Finding, ...]
     The wins are upper bounds, and they overlap: they do not add up.
     """
     scene = Scene(profile, device)
-    found = [finding for look in LOOKS for finding in look(scene)]
-    # traced times of ops may add up to more than the step that they ran in
-    return _ranked([replace(each, seconds=scene.step) if each.share >= 1 and scene.step else each for each in found])
+    return _ranked([scene.weighed(finding) for look in LOOKS for finding in look(scene)])
 
 
 def job_findings(job: Job, device: str | None = None) -> tuple[Finding, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ... import units
+from ...results.caveats import CompiledWhole
 from ...results.node import Node
 from ...results.records import FORWARD, OPTIMIZER
 from ..limits.fused import fusable
@@ -15,7 +16,7 @@ from .scene import Scene, paths
 def chains_that_fuse(scene: Scene) -> Iterator[Finding]:
     """Pointwise work, norms and copies between matrix products: fused, each chain reads and writes memory once."""
     ceilings = scene.ceilings
-    if ceilings is None or not ceilings.bandwidth or _compiled(scene):
+    if ceilings is None or not ceilings.bandwidth or scene.doubted(CompiledWhole):
         return
     taken = remaining = 0.0
     places: list[tuple[float, Node]] = []
@@ -41,7 +42,6 @@ def chains_that_fuse(scene: Scene) -> Iterator[Finding]:
         f"at {units.si(ceilings.bandwidth, 'B/s')}",
         f"torch.compile(model){_lost_path(scene)}",
         win,
-        scene.share(win),
     )
 
 
@@ -66,7 +66,6 @@ def update_in_parts(scene: Scene) -> Iterator[Finding]:
         f"state, each read and written once, need {units.seconds(least)}",
         "fused=True if the optimizer has it",
         win,
-        scene.share(win),
     )
 
 
@@ -82,12 +81,8 @@ def _product_bytes(scope: Node) -> int:
     return max(ends, left + sum(taken.values())) * (2 if scope.total.backward.bytes else 1)
 
 
-def _compiled(scene: Scene) -> bool:
-    return any(type(caveat).__name__ == "CompiledWhole" for caveat in scene.profile.caveats)
-
-
 def _lost_path(scene: Scene) -> str:
-    """A warning where a compiled model may give up what runs fused now: torch's encoder layer, causal attention."""
+    """A warning if a compiled model may give up what runs fused now: torch's encoder layer, causal attention."""
     fused = any(node.kind == "TransformerEncoderLayer" for node in scene.profile.walk())
     if fused and not scene.profile.trained:
         return ", which gives up torch's own fused encoder layer, so measure it"

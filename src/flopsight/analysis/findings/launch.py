@@ -23,7 +23,6 @@ def launch_bound(scene: Scene) -> Iterator[Finding]:
         f"{units.count(calls)} op calls",
         'CUDA graphs, torch.compile(model, mode="reduce-overhead"), or a larger batch',
         win,
-        scene.share(win),
     )
 
 

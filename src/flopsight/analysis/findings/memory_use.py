@@ -22,6 +22,8 @@ ANY_BATCH = ("parameters", "gradients", "optimizer", "buffers")
 """Kinds of memory that are as large for any batch."""
 WORTH = 0.001
 """Share of the model's parameters from which on unused ones are worth a sentence."""
+CUT_SHORT = CutOff, Raised
+"""Caveats of a step that did not end: a whole one may reach more."""
 
 
 def too_large(scene: Scene) -> Iterator[Finding]:
@@ -63,7 +65,7 @@ def most_samples(scene: Scene) -> int:
 
 def unused_modules(scene: Scene) -> Iterator[Finding]:
     """Modules with parameters that no forward reaches: memory, and with training also gradients and optimizer state."""
-    if _cut_short(scene):
+    if scene.doubted(*CUT_SHORT):
         return
     profile = scene.profile
     used = {p.key for node in profile.walk() if node.called or node.total.total.flops for p in node.parameters}
@@ -75,16 +77,11 @@ def unused_modules(scene: Scene) -> Iterator[Finding]:
 
 def unread_parameters(scene: Scene) -> Iterator[Finding]:
     """Parameters that no op of the forward reads, in modules that ran; ranks that gather weights read copies of them."""
-    if _cut_short(scene) or scene.profile.world.size > 1:
+    if scene.doubted(*CUT_SHORT) or scene.profile.world.size > 1:
         return
     places = [node for node in scene.profile.walk() if node.called and any(p.unread for p in node.parameters)]
     spare = {p.key: p for node in places for p in node.parameters if p.unread}
     yield from _unused(scene, "Modules ran and never read some of their parameters", places, spare.values())
-
-
-def _cut_short(scene: Scene) -> bool:
-    """Whether the step did not end: a whole one may reach more."""
-    return any(isinstance(caveat, CutOff | Raised) for caveat in scene.profile.caveats)
 
 
 def _unused(scene: Scene, what: str, places: Iterable[Node], spare: Collection[Parameter]) -> Iterator[Finding]:
@@ -102,7 +99,7 @@ def _unused(scene: Scene, what: str, places: Iterable[Node], spare: Collection[P
 
 
 def _topmost_idle(root: Node) -> Iterator[Node]:
-    """Modules that did not run below one that did; not where the module around them may use their weights itself."""
+    """Modules that did not run below one that did; not if the module around them may use their weights itself."""
     waiting = [(root, root)]
     while waiting:
         node, parent = waiting.pop()
@@ -134,13 +131,12 @@ def frozen_layers(scene: Scene) -> Iterator[Finding]:
         f"they save {units.size(saved)} and spend {units.seconds(spent)} in backward {scene.basis}",
         "run them under torch.no_grad(), or do not let their inputs require a gradient",
         spent,
-        scene.share(spent),
-        saved,
+        bytes=saved,
     )
 
 
 def recompute(scene: Scene) -> Iterator[Finding]:
-    """Checkpointing where memory would do without it; or a full memory that checkpointing would relieve."""
+    """Checkpointing if memory would do without it; or a full memory that checkpointing would relieve."""
     profile, memory = scene.profile, scene.ceilings.memory if scene.ceilings else None
     if not profile.trained or not profile.peak_bytes or not memory or profile.peak_bytes > memory:
         return
@@ -159,7 +155,6 @@ def recompute(scene: Scene) -> Iterator[Finding]:
             f"{units.size(profile.peak_bytes + kept)} of {units.size(memory)}",
             "checkpoint fewer layers, or none",
             spent,
-            scene.share(spent),
         )
         return
     if profile.peak_bytes < FULL * memory or profile.activation_bytes < profile.peak_bytes / 2:

@@ -47,7 +47,6 @@ def odd_sizes(scene: Scene) -> Iterator[Finding]:
         f"{units.seconds(scene.seconds(row))} for {units.seconds(scene.limit(row))} at the limit",
         f"pad it to {units.count(up)}, or to {units.count(far)}, a multiple of 64",
         win,
-        scene.share(win),
     )
 
 
@@ -84,7 +83,6 @@ def channels_first(scene: Scene) -> Iterator[Finding]:
         f"{units.seconds(least)}; norms and pools are {units.seconds(max(0.0, others))} above theirs",
         "model.to(memory_format=torch.channels_last), and the images too",
         win,
-        scene.share(win),
     )
 
 
@@ -117,16 +115,14 @@ def small_batch(scene: Scene) -> Iterator[Finding]:
         f"{units.seconds(roof.compute)}, a step {units.seconds(scene.step)}",
         f"a larger batch, up to about {knee}: the step's time for as many samples then falls",
         win,
-        scene.share(win),
     )
 
 
 def _weights_read(node: Node) -> int:
     """Bytes of weights that a module's own products read in a forward: of experts, and of parts, only what they move."""
     moved = sum(row.cost.bytes for row in node.ops if row.phase == FORWARD and row.cost.macs)
-    inside = [
-        child for child in node.children if not child.called
-    ]  # a module may use the weights of those that it holds
+    # a module may use the weights of those that it holds
+    inside = [child for child in node.children if not child.called]
     held = sum(parameter.nbytes for each in (node, *inside) for parameter in each.parameters)
     return min(moved, max(1, node.calls) * held)
 
@@ -135,6 +131,4 @@ def _memory_bound(scene: Scene, row: OpRow) -> bool:
     ceilings = scene.ceilings
     assert ceilings is not None
     peak = ceilings.peak(row.dtype or scene.profile.environment.dtype, row.op)
-    return bool(peak and ceilings.bandwidth) and row.cost.bytes / (ceilings.bandwidth or 1) > 2 * row.cost.macs / (
-        peak or 1
-    )
+    return bool(peak and ceilings.bandwidth and row.cost.bytes / ceilings.bandwidth > 2 * row.cost.macs / peak)

@@ -38,14 +38,14 @@ def collectives(scene: Scene) -> Iterator[Finding]:
         f"collectives send {units.size(sent)} a step, and {said} {units.seconds(win)} of {units.seconds(scene.step)}",
         "overlap them with compute (prefetching, larger buckets), or shard along another dimension",
         win,
-        scene.share(win),
     )
 
 
 def redundant_work(scene: Scene) -> Iterator[Finding]:
     """Model-parallel ranks that repeat each other's work: a layer that is not sharded."""
     profile = scene.profile
-    parts, whole = profile.world.model_parallel, profile.whole
+    world, whole = profile.world, profile.whole
+    parts = world.model_parallel // world.pipeline  # stages have layers of their own
     if parts < 2 or whole is None or not whole.macs or not profile.macs or scene.step is None:
         return
     win = (1 - whole.macs / (parts * profile.macs)) * scene.step
@@ -59,7 +59,6 @@ def redundant_work(scene: Scene) -> Iterator[Finding]:
         f"{parts} ranks do {units.si(profile.macs, 'MAC')} each, the whole model has {units.si(whole.macs, 'MAC')}",
         "shard the layers that every rank runs whole, first the output head",
         win,
-        scene.share(win),
     )
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
+from ...results.caveats import Caveat
 from ...results.ceilings import Ceilings
 from ...results.costs import OpRow
 from ...results.node import Node
@@ -13,6 +14,7 @@ from ...results.profile import Profile
 from ...results.records import BACKWARD, FORWARD, OPTIMIZER, PHASES, RECOMPUTE
 from ..limits.roofline import ceilings_for, device_seconds, profile_limit, row_roof, waits_for_host
 from ..limits.utilization import step_seconds
+from .finding import Finding
 
 Placed = tuple[Node, OpRow]
 WORTH = 0.02
@@ -33,7 +35,7 @@ class Scene:
 
     @cached_property
     def measured(self) -> bool:
-        """Whether times are measured; on a named device, or where nothing ran, they are limits."""
+        """Whether times are measured; on a named device, or if nothing ran, they are limits."""
         return self.device is None and step_seconds(self.profile) is not None
 
     @cached_property
@@ -66,7 +68,7 @@ class Scene:
         return {id(row): self._limit(row) for _, row in self._placed}
 
     def limit(self, row: OpRow) -> float:
-        """The least seconds of an op row in one step; 0 where its peak is not known."""
+        """The least seconds of an op row in one step; 0 if its peak is not known."""
         found = self._limits.get(id(row))
         return self._limit(row) if found is None else found
 
@@ -101,14 +103,21 @@ class Scene:
         """Whether a win is large enough to be spoken of."""
         return bool(self.step) and seconds >= WORTH * (self.step or 0)
 
-    def share(self, seconds: float) -> float:
-        """A win as a share of the step, never more than all of it."""
-        return min(1.0, seconds / self.step) if self.step else 0.0
+    def weighed(self, finding: Finding) -> Finding:
+        """A finding with its share of the step, never more than all of it: traced times of ops may add up to more."""
+        if not self.step:
+            return finding
+        share = min(1.0, finding.share or finding.seconds / self.step)
+        return replace(finding, share=share, seconds=self.step if share == 1 else finding.seconds)
+
+    def doubted(self, *kinds: type[Caveat]) -> bool:
+        """Whether the profile has a caveat of one of these kinds."""
+        return any(isinstance(caveat, kinds) for caveat in self.profile.caveats)
 
     @property
     def basis(self) -> str:
         """How times were had."""
-        return "measured" if self.measured else "at their limits"
+        return "measured" if self.measured else "at the limit"
 
 
 def paths(nodes: Iterable[Node]) -> tuple[str, ...]:

@@ -48,7 +48,6 @@ def attention_in_parts(scene: Scene) -> Iterator[Finding]:
         "torch.nn.functional.scaled_dot_product_attention, with what is added to the scores as its attn_mask "
         '(transformers: attn_implementation="sdpa", if the model\'s class has it)',
         win,
-        scene.share(win),
     )
 
 

@@ -47,7 +47,6 @@ def _positions(scene: Scene, node: Node, out: Shape) -> Iterator[Finding]:
         f"{scene.basis} and {units.size(node.output_bytes)}",
         f"if it generates, only the last of {units.count(out[-2])} positions is needed (transformers: logits_to_keep=1)",
         win,
-        scene.share(win),
     )
 
 
@@ -101,5 +100,4 @@ def large_embedding(scene: Scene) -> Iterator[Finding]:
             f"{units.size(node.param_bytes)} in backward{updated}, for {units.seconds(taken)} {scene.basis}",
             "sparse=True with an optimizer for sparse gradients, or a smaller table",
             taken,
-            scene.share(taken),
         )

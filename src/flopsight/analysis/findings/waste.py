@@ -41,7 +41,6 @@ def repeated_work(scene: Scene) -> Iterator[Finding]:
         f"{'with their backward ' if scene.profile.trained else ''}they take {units.seconds(win)} {scene.basis}",
         "compute it once and hand the result on, or keep it in a buffer",
         win,
-        scene.share(win),
     )
 
 
@@ -69,7 +68,6 @@ def padding(scene: Scene) -> Iterator[Finding]:
         f"{units.percent(seen.pair_share)} of the pairs that attention works on hold no token",
         "batches of similar lengths, or sequences packed together (nested tensors, variable-length attention)",
         win,
-        scene.share(win),
     )
 
 

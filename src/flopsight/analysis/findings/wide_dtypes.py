@@ -48,7 +48,6 @@ def wide_products(scene: Scene) -> Iterator[Finding]:
         f"{narrow} has {units.rate(fast)}",
         f"torch.autocast(dtype=torch.{narrow}){scaled}{whole}{allowed}",
         win,
-        scene.share(win),
     )
 
 
@@ -113,5 +112,4 @@ def wide_norms(scene: Scene) -> Iterator[Finding]:
         f"{len(holders)} norms take {units.seconds(spent)} and their casts {units.seconds(casting)} {scene.basis}",
         f"keep the norms' weights and inputs in {narrow[0].dtype}, or fuse them with torch.compile",
         win,
-        scene.share(win),
     )

@@ -7,11 +7,10 @@ from dataclasses import dataclass, replace
 
 from ...hardware.op_families import ATTENTION, family
 from ...results.ceilings import Ceilings
-from ...results.costs import OpRow
+from ...results.costs import OpRow, known_sum
 from ...results.node import Node
 from ...results.profile import Profile
 from ...results.records import BACKWARD, FORWARD, OPTIMIZER, OUTSIDE, RECOMPUTE
-from ..merging import known_sum
 from ..tables import TableRow, tree_rows, with_depths
 from .roofline import (
     ABOVE,

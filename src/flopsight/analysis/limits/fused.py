@@ -7,7 +7,8 @@ from ...results.costs import OpRow
 from ...results.profile import Profile
 from ...results.records import BACKWARD, FORWARD, RECOMPUTE
 from .predict import kernel_seconds
-from .roofline import COLLECTIVES, row_roof, rows_of
+from .roofline import COLLECTIVES, row_roof
+from .utilization import rows_of
 
 MODEL = (FORWARD, BACKWARD, RECOMPUTE)
 """The phases in which the model itself works, not the optimizer."""

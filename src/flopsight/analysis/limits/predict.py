@@ -14,7 +14,8 @@ from ...results.costs import OpRow
 from ...results.node import Node
 from ...results.profile import Profile
 from ...results.records import BACKWARD, FORWARD, OPTIMIZER, RECOMPUTE
-from .roofline import COLLECTIVES, ceilings_for, row_roof, rows_of
+from .roofline import COLLECTIVES, ceilings_for, row_roof
+from .utilization import rows_of
 
 PASSES = ((FORWARD,), (BACKWARD, RECOMPUTE), (OPTIMIZER,))
 """Phases that run one after the other; backward goes through the modules from the last to the first."""

@@ -8,26 +8,21 @@ where the two disagree on what binds, the answer "depends on fusion".
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from ...hardware.named import ceilings_from, named_ceilings
 from ...hardware.peaks import Device, lookup
 from ...results.ceilings import Ceilings, Conditions
-from ...results.costs import Cost, OpRow
+from ...results.costs import OpRow
 from ...results.node import Node
 from ...results.profile import Profile
 from ...results.records import BACKWARD, PHASES, RECOMPUTE
 from ..folding import times
-from .utilization import step_seconds
+from .utilization import rows_of, step_seconds
 
-COMPUTE, MEMORY, LAUNCH, COMMUNICATION, FUSION = (
-    "compute",
-    "memory",
-    "launch",
-    "communication",
-    "depends on fusion",
-)
+COMPUTE, MEMORY, LAUNCH = "compute", "memory", "launch"
+COMMUNICATION, FUSION = "communication", "depends on fusion"
 COLLECTIVES = ("c10d.", "_c10d_functional.", "_c10d_functional_autograd.")
 ABOVE = 1.05
 """Limit over time from which on something is faster than its limit allows: times vary."""
@@ -93,7 +88,7 @@ def node_bound(node: Node, device: str | None = None) -> str | None:
 
 
 def ceilings_for(profile: Profile | Conditions, device: str | None = None) -> Ceilings | None:
-    """The named device's datasheet, or what the profile was made on: measured where it was, else by its name."""
+    """The named device's datasheet, or what the profile was made on: as measured, else by its name."""
     known = profile if isinstance(profile, Conditions) else profile.conditions
     if device is not None:
         return named_ceilings(device, tf32_products="tf32" in known.peak_flops)
@@ -121,25 +116,6 @@ def roof_of(
         if each.comm:
             link += _link_seconds(each, ceilings, wanted)
     return Roof(limit, compute, memory, at_peak, link)
-
-
-def rows_of(node: Node, phases: Iterable[str] = PHASES) -> Iterator[OpRow]:
-    """A module's own op rows, and what no row accounts for: a view, or a profile made by hand, may lack the rows."""
-    wanted = tuple(phases)
-    macs, moved, skipped = (dict.fromkeys(wanted, 0) for _ in range(3))
-    for row in node.ops:
-        phase, cost = row.phase, row.cost
-        if phase in macs:
-            macs[phase] += cost.macs
-            moved[phase] += cost.bytes
-            skipped[phase] += cost.skipped_macs
-            yield row
-    for phase in wanted:
-        own: Cost = getattr(node.own, phase)
-        if own.macs > macs[phase] or own.bytes > moved[phase]:
-            rest = max(0, own.macs - macs[phase]), max(0, own.bytes - moved[phase])
-            hidden = max(0, own.skipped_macs - skipped[phase])
-            yield OpRow("", phase, 1, Cost(macs=rest[0], bytes=rest[1], skipped_macs=hidden))
 
 
 def row_roof(row: OpRow, ceilings: Ceilings, dtype: str = "") -> Roof | None:

@@ -18,12 +18,12 @@ from ...results.ceilings import Ceilings
 from ...results.node import Node
 from ...results.profile import Profile
 from ...results.records import FORWARD, Parameter
-from .roofline import Roof, rows_of
+from .attended_pairs import APART, is_attention
+from .roofline import Roof
+from .utilization import rows_of
 
 CACHE = "<cache>"
 """The place of the work that has no weights: attention with the cache, or the update of a state."""
-APART = ("aten.bmm", "aten.baddbmm", "aten.matmul")
-"""Products without weights of attention that is not one op."""
 
 
 @dataclass(frozen=True)
@@ -69,8 +69,11 @@ class Load:
         """Bytes of the cache that a batch reads and writes."""
         return batch * sum(piece.cache for piece in self.pieces.values())
 
-    def least(self, ceilings: Ceilings, batch: float, ways: int = 1) -> Roof | None:
-        """The least seconds of a batch, if `ways` devices divide each product evenly; None if a peak is not known."""
+    def least(self, ceilings: Ceilings, batch: float, ways: int = 1, cache_ways: int | None = None) -> Roof | None:
+        """The least seconds of a batch, if `ways` devices divide each product evenly; None if a peak is not known.
+
+        They divide the cache too, unless it is divided in fewer ways.
+        """
         limit = compute = memory = at_peak = 0.0
         if not ceilings.bandwidth:
             return None
@@ -81,30 +84,35 @@ class Load:
                 if not peak:
                     return None
                 work += 2 * macs * batch / peak / ways
-            moved = piece.weight_bytes(batch, self.tokens) + piece.cache * batch
-            move = moved / ceilings.bandwidth / ways
+            kept = piece.cache * batch / (cache_ways or ways)
+            move = (piece.weight_bytes(batch, self.tokens) / ways + kept) / ceilings.bandwidth
             limit, compute, memory = limit + max(work, move), compute + work, memory + move
             at_peak += work if work >= move else 0.0
         return Roof(limit, compute, memory, at_peak)
 
 
 def load_of(
-    profile: Profile, batch: int, *, tokens: float = 1.0, cache_bytes: float = 0.0, causal: bool = False
+    profile: Profile,
+    batch: int,
+    *,
+    tokens: float = 1.0,
+    cache_bytes: float = 0.0,
+    needed: Mapping[str, float] | None = None,
 ) -> Load:
     """The load of a forward that was counted at `batch` sequences of `tokens` tokens each.
 
     `cache_bytes` are what one sequence moves of the cache. Attention that the model's code takes apart counts as a fused kernel
-    does it: in the model's dtype, and if it is `causal`, without the pairs that the mask hides. Of the last product only the
-    last token is needed.
+    does it: in the model's dtype. `needed` is the share of a module's attention that a kernel has to do, if a mask hides pairs.
+    Of the last product only the last token is needed.
     """
     owners, own_dtype = _owners(profile), profile.environment.dtype
-    hidden = (tokens + 1) / (2 * tokens) if causal else 1.0
-    shares = _expert_shares(profile)
+    attended = needed or {}
+    shares = expert_shares(profile)
     pieces: dict[str, Piece] = {}
     free: defaultdict[tuple[str, str], float] = defaultdict(float)
     last: Node | None = None
     for node in profile.walk():
-        macs = _macs(node, profile.environment.dtype, batch)
+        macs = _macs(node, own_dtype, batch, attended.get(node.path, 1.0))
         repeats = rows_in(node) / (batch * tokens)
         held = [parameter for parameter in owners.get(node.path, ()) if parameter.read_bytes != 0]
         packed = node.packed_bytes if node.calls else 0
@@ -115,8 +123,7 @@ def load_of(
             pieces[node.path] = replace(piece, weights=piece.weights + packed)
         else:
             for (dtype, op), work in macs.items():
-                apart = op in APART
-                free[own_dtype if apart and own_dtype else dtype, op] += work * hidden if apart else work
+                free[own_dtype if op in APART and own_dtype else dtype, op] += work
             continue
         last = node
     if last is not None and tokens > 1 and rows_in(last) == batch * tokens:
@@ -147,11 +154,12 @@ def rows_in(node: Node) -> int:
     return prod(node.input_shapes[0][:-1]) if node.input_shapes else 1
 
 
-def _macs(node: Node, dtype: str, batch: int) -> dict[tuple[str, str], float]:
+def _macs(node: Node, dtype: str, batch: int, needed: float) -> dict[tuple[str, str], float]:
     found: defaultdict[tuple[str, str], float] = defaultdict(float)
     for row in rows_of(node, (FORWARD,)):
         if row.cost.causal_macs:
-            found[row.dtype or dtype, row.op] += row.cost.causal_macs / batch
+            masked = is_attention(row.op) and not row.cost.skipped_macs
+            found[row.dtype or dtype, row.op] += row.cost.causal_macs / batch * (needed if masked else 1.0)
     return dict(found)
 
 
@@ -184,7 +192,7 @@ def _owners(profile: Profile) -> dict[str, list[Parameter]]:
     return found
 
 
-def _expert_shares(profile: Profile) -> dict[int, float]:
+def expert_shares(profile: Profile) -> dict[int, float]:
     """By the key of a parameter of experts, the share that one token passes; the mean if experts are modules of a list."""
     found: dict[int, float] = {}
     for siblings in _siblings(profile):

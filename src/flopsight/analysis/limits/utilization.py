@@ -9,16 +9,16 @@ attention's backward forms again. With several dtypes, utilization = sum(FLOPs /
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from ... import units
 from ...errors import InputError
 from ...hardware.named import named_ceilings
 from ...results.ceilings import Conditions, peak_key, unit_name
-from ...results.costs import FREE, Cost
+from ...results.costs import Cost, OpRow
 from ...results.node import Node
 from ...results.profile import Profile
-from ...results.records import BACKWARD, FORWARD, RECOMPUTE
+from ...results.records import BACKWARD, FORWARD, PHASES, RECOMPUTE
 from ...units import percent, rate
 
 
@@ -38,7 +38,7 @@ def lasting(profile: Profile, seconds: float) -> str:
 
 
 def mfu(profile: Profile) -> float | None:
-    """Model FLOPs utilization; of the forward alone where no backward ran. None if a peak or the time is not known."""
+    """Model FLOPs utilization; of the forward alone if no backward ran. None if a peak or the time is not known."""
     return _utilization(profile, model_work(profile))
 
 
@@ -126,7 +126,7 @@ def step_seconds(profile: Profile | Conditions) -> float | None:
 
 
 def missing_peaks(profile: Profile) -> tuple[str, ...]:
-    """Dtypes that matrix work ran in and whose peak is not known; "" where not even the dtype is."""
+    """Dtypes that matrix work ran in and whose peak is not known; "" if not even the dtype is."""
     return tuple(dtype for dtype in hardware_work(profile) if not profile.peak_flops.get(dtype))
 
 
@@ -143,28 +143,29 @@ def _matrix_work(
     """Every cost with MACs, and the key of its peak."""
     peaks = profile.peak_flops if peaks is None else peaks
     for node in profile.walk():
-        for row in node.ops:
-            if row.phase in phases and row.cost.macs:
+        for row in rows_of(node, phases):
+            if row.cost.macs:
                 yield peak_key(peaks, row.dtype or profile.environment.dtype, row.op), row.cost
-        for phase in phases:
-            if getattr(node.own, phase).macs:
-                rest = _without_rows(node, phase)
-                if rest.macs:
-                    yield profile.environment.dtype, rest
 
 
-def _without_rows(node: Node, phase: str) -> Cost:
-    """A node's own work that no op row accounts for: a view may have cut the rows away."""
-    own: Cost = getattr(node.own, phase)
-    costs = [row.cost for row in node.ops if row.phase == phase]
-    macs = own.macs - sum(cost.macs for cost in costs)
-    if macs <= 0:
-        return FREE
-    return Cost(
-        macs=macs,
-        skipped_macs=max(0, own.skipped_macs - sum(cost.skipped_macs for cost in costs)),
-        recompute_macs=max(0, own.recompute_macs - sum(cost.recompute_macs for cost in costs)),
-    )
+def rows_of(node: Node, phases: Iterable[str] = PHASES) -> Iterator[OpRow]:
+    """A module's own op rows, and what no row accounts for: a view, or a profile made by hand, may lack the rows."""
+    wanted = tuple(phases)
+    macs, moved, skipped, again = (dict.fromkeys(wanted, 0) for _ in range(4))  # plain sums: rows may be many
+    for row in node.ops:
+        phase, cost = row.phase, row.cost
+        if phase in macs:
+            macs[phase] += cost.macs
+            moved[phase] += cost.bytes
+            skipped[phase] += cost.skipped_macs
+            again[phase] += cost.recompute_macs
+            yield row
+    for phase in wanted:
+        own: Cost = getattr(node.own, phase)
+        if own.macs > macs[phase] or own.bytes > moved[phase]:
+            rest = max(0, own.macs - macs[phase]), 0, max(0, own.bytes - moved[phase])
+            hidden, repeated = own.skipped_macs - skipped[phase], own.recompute_macs - again[phase]
+            yield OpRow("", phase, 1, Cost(*rest, max(0, hidden), max(0, repeated)))
 
 
 LEFT_OUT = "no recompute, no optimizer; attention dense, its backward 2.0x its forward"
@@ -201,7 +202,7 @@ def passes(profile: Profile) -> str:
 
 
 def peaks(profile: Profile) -> str:
-    """`312 TFLOP/s in bfloat16`, with each dtype's share of the work where there are several."""
+    """`312 TFLOP/s in bfloat16`, with each dtype's share of the work if there are several."""
     work = model_work(profile)
     total = sum(work.values())
     parts = []

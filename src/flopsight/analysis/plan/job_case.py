@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import prod
@@ -10,8 +11,8 @@ from ...errors import InputError, did_you_mean
 
 PRECISIONS = {"bf16": (4, 4, 2), "pure-bf16": (2, 2, 2), "fp32": (4, 4, 4)}
 """Bytes of a weight, of a kept gradient, and of a weight as it is gathered and computed with."""
-OPTIMIZERS = {"adamw": 2.0, "adam": 2.0, "adam8bit": 0.5, "sgd": 0.0}
-"""State in multiples of a weight's bytes; adam8bit has two bytes beside a float32 weight."""
+OPTIMIZERS = {"adamw": 2, "adam": 2, "adam8bit": 2, "adamw8bit": 2, "sgd": 0}
+"""Numbers of an optimizer's state for one weight, each as wide as the weight, or one byte."""
 WIDTHS = {"fp32": 4, "bf16": 2, "fp16": 2}
 
 
@@ -89,9 +90,9 @@ class Case:
         return WIDTHS.get(str(self.fsdp.get("reduce")), self.compute_bytes)
 
     @property
-    def state_bytes(self) -> float:
+    def state_bytes(self) -> int:
         """Bytes of the optimizer's state for one weight."""
-        return OPTIMIZERS[self.optimizer] * self.weight_bytes
+        return OPTIMIZERS[self.optimizer] * (1 if self.optimizer.endswith("8bit") else self.weight_bytes)
 
     @property
     def reshards(self) -> bool:
@@ -117,9 +118,14 @@ class Case:
         return wrap if isinstance(wrap, int) else 1
 
 
-def check_choice(what: str, value: str, known: Mapping[str, object]) -> None:
-    """Refuse a word that is not one of those known."""
-    if value not in known:
-        raise InputError(
-            f"{what} {value!r} is not known here.{did_you_mean(str(value), known)} Known: {', '.join(known)}."
-        )
+def choice(what: str, value: str, known: Mapping[str, object]) -> str:
+    """The one of the known words that is meant: capitals, signs and the order of its parts do not matter."""
+    for word in known:
+        if isinstance(value, str) and _parts(value) == _parts(word):
+            return word
+    raise InputError(f"{what} {value!r} is not known here.{did_you_mean(str(value), known)} Known: {', '.join(known)}.")
+
+
+def _parts(word: str) -> list[str]:
+    """`8-bit Adam` and `adam8bit` have the same."""
+    return sorted(re.findall(r"8bit|[a-z]+\d*", re.sub(r"8[ -]?bit", " 8bit ", word.lower())))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
+from math import inf, isfinite
 from typing import Any
 
 from ... import units
@@ -25,6 +26,8 @@ LAUNCH = 6e-6
 GBIT = 1e9 / 8
 OWN = ("chunks", "fragments", "reserved", "fused", "launch")
 """Assumptions of a machine beside its shares."""
+MAY_BE_NOTHING = ("fragments", "reserved", "fused", "launch", "latency", "overlap")
+"""Assumptions that add to a step or to its memory; by all others something is divided."""
 
 
 @dataclass(frozen=True)
@@ -74,11 +77,24 @@ class Machine:
 
 
 def machine_of(
-    name: str, *, gpus: int, gpus_per_node: int, between_nodes: float | None, assume: Mapping[str, float] | None
+    name: str,
+    *,
+    gpus: int,
+    gpus_per_node: int,
+    between_nodes: float | None,
+    assume: Mapping[str, float] | None,
+    dtype: str = "bfloat16",
 ) -> Machine:
-    """The machine that a job runs on, refused if a figure that it needs is not in the table of devices."""
+    """The machine that a job computing in `dtype` runs on, refused if a figure that it needs is not in the table of devices."""
+    if not isinstance(name, str):
+        raise InputError(f"on is the name of a device, like 'h100-sxm', not {name!r}.")
     device = named_device(name)
     ceilings = datasheet(device, tf32_products=True)
+    if not ceilings.peak(dtype):
+        known = ", ".join(sorted(ceilings.flops)) or "none"
+        raise InputError(
+            f"The table of devices has no {dtype} peak of {device.name} (it has {known}): plan another precision, or name another device."
+        )
     if not ceilings.memory:
         raise InputError(
             f"The table of devices has no memory of {device.name}, so whether a job fits cannot be said; "
@@ -91,15 +107,16 @@ def machine_of(
         )
     shares = shares_of(device)
     if between_nodes is not None:
-        if between_nodes <= 0:
-            raise InputError(f"between_nodes is the Gbit/s of each GPU's network card, above 0, not {between_nodes}.")
+        number = isinstance(between_nodes, int | float) and not isinstance(between_nodes, bool)
+        if not number or not 0 < between_nodes < inf:
+            raise InputError(f"between_nodes is the Gbit/s of each GPU's network card, above 0, not {between_nodes!r}.")
         shares = replace(shares, between_nodes=float(between_nodes))
     return _overridden(Machine(ceilings, shares, gpus_per_node), assume or {})
 
 
 def assumable() -> tuple[str, ...]:
     """The names of the assumptions that can be overridden."""
-    return (*(one.name for one in fields(Shares) if one.name not in ("generation", "tuned", "reads")), *OWN)
+    return (*(one.name for one in fields(Shares) if one.name not in ("generation", "tuned")), *OWN)
 
 
 def _overridden(machine: Machine, assume: Mapping[str, float]) -> Machine:
@@ -107,13 +124,10 @@ def _overridden(machine: Machine, assume: Mapping[str, float]) -> Machine:
         if name not in assumable():
             hint = did_you_mean(name, assumable()) or f" There are {', '.join(assumable())}."
             raise InputError(f"A plan has no assumption {name!r}.{hint}")
-        if (
-            isinstance(value, bool)
-            or not isinstance(value, int | float)
-            or value < 0
-            or (name == "chunks" and value < 1)
-        ):
-            raise InputError(f"The assumption {name} is a number, not {value!r}.")
+        least = "1 or more" if name == "chunks" else "0 or more" if name in MAY_BE_NOTHING else "above 0"
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not number or not isfinite(value) or value < (name == "chunks") or (not value and least == "above 0"):
+            raise InputError(f"The assumption {name} is a number, {least}, not {value!r}.")
         changed: dict[str, Any] = {name: int(value) if name == "chunks" else float(value)}
         if name in OWN:
             machine = replace(machine, **changed)

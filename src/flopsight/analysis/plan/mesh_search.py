@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from math import gcd
 
 from ...distributed.mesh_axes import written
 from ...errors import InputError, does_not_divide
@@ -35,7 +36,7 @@ def meshes(gpus: int, gpus_per_node: int, shape: Shape) -> Iterator[dict[str, in
         for pp in _divisors(gpus // tp):
             if pp > 1 and (shape.heads is None or pp > shape.depth or pp & (pp - 1)):
                 continue
-            for cp in _divisors(gpus // tp // pp) if (shape.seq or 0) >= LONG else [1]:
+            for cp in _divisors(gcd(gpus // tp // pp, shape.seq or 0)) if (shape.seq or 0) >= LONG else [1]:
                 for ep in _divisors(gpus // tp // pp // cp) if shape.experts else [1]:
                     if cp & (cp - 1) or ep > (shape.experts or 1) or (shape.experts or 1) % ep or cp > 16:
                         continue
@@ -60,14 +61,19 @@ def check_shape(mesh: Mapping[str, int], gpus: int, shape: Shape) -> None:
         ranks *= size
     if ranks != gpus:
         raise InputError(f"The mesh {written(mesh)} has {ranks} ranks, and there are {gpus} GPUs: give --gpus {ranks}.")
-    tp, pp, ep = (mesh.get(name, 1) for name in ("tp", "pp", "ep"))
+    tp, pp, cp, ep = (mesh.get(name, 1) for name in ("tp", "pp", "cp", "ep"))
+    both = gcd(shape.heads or 0, shape.key_value_heads or 0)
     for heads, what in ((shape.heads, "attention heads"), (shape.key_value_heads, "key-value heads")):
         if heads is not None and heads % tp:
-            raise does_not_divide("tp", tp, heads, f"the {heads} {what} of this model")
+            raise does_not_divide("tp", tp, both, f"the {heads} {what} of this model")
     if tp > 1 and shape.heads is None:
         raise InputError(f"tp={tp} divides attention heads, and this model has none that are known; leave tp out.")
     if pp > max(1, shape.depth):
         raise InputError(f"pp={pp} needs at least {pp} blocks, and this model has {shape.depth}; take fewer stages.")
+    if cp > 1 and not shape.seq:
+        raise InputError(f"cp={cp} divides sequences of tokens, and this model reads none; leave cp out.")
+    if cp > 1 and shape.seq and shape.seq % cp:
+        raise does_not_divide("cp", cp, shape.seq, f"a sequence of {shape.seq:,} tokens", most=64)
     if ep > 1 and not shape.experts:
         raise InputError(f"ep={ep} divides experts, and this model has none; leave ep out.")
     if ep > 1 and shape.experts and shape.experts % ep:

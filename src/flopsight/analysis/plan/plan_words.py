@@ -64,8 +64,12 @@ def assumptions(work: Workload, case: Case, machine: Machine) -> tuple[str, ...]
         )
     if case.axis("tp") > 1:
         lines.append(
-            "tensor parallel divides blocks, embedding and head evenly, with norms along the sequence; its two all-reduces a "
-            "block and pass are not covered"
+            "tensor parallel divides blocks, embedding and head evenly, with norms along the sequence, as Megatron-LM and torchtitan "
+            "do; its two all-reduces a block and pass are not covered"
+        )
+        lines.append(
+            "a dry run (profile --mesh) divides the products of blocks alone, as transformers does, so it holds more: norms, embedding and "
+            "head stay whole, and each layer that is divided by columns reduces its input's gradient by itself, five in a Llama block"
         )
     if case.axis("cp") > 1:
         lines.append(

@@ -57,7 +57,9 @@ def best_split(
 
 
 def ranked(options: Iterable[PlanOption]) -> tuple[PlanOption, ...]:
-    """The fastest that fits first; those that do not fit last, the nearest to it first."""
+    """The fastest for its GPUs that fits first; those that do not fit last, the nearest to it first."""
     return tuple(
-        sorted(options, key=lambda one: (not one.fits, -one.samples_per_second if one.fits else one.peak_bytes))
+        sorted(
+            options, key=lambda one: (not one.fits, -one.samples_per_second / one.gpus if one.fits else one.peak_bytes)
+        )
     )

@@ -27,7 +27,9 @@ def rank_memory(work: Workload, case: Case, machine: Machine) -> Memory:
     begin = {**lasting, "gradients": gradients if early else 0.0, **_gathered(work, case, held, at_loss=True)}
     begin["activations"], begin["temporaries"] = _begin_of_backward(work, case, machine)
     end = {**lasting, "gradients": gradients, **_gathered(work, case, held, at_loss=False)}
-    end["activations"], end["temporaries"] = 0.0, work.alive_in_block / case.split
+    # of a model that was counted whole it is not known when its activations are freed
+    kept = work.saved if work.alive_in_block == work.alive else 0
+    end["activations"], end["temporaries"] = kept / case.split, (work.alive_in_block - kept) / case.split
     return max((_whole(one, machine) for one in (begin, end)), key=lambda found: sum(found.values()))
 
 

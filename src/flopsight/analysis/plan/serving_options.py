@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from ... import units
 from ...results.comm import ALL_REDUCE
 from ...results.plan import PlanOption
-from ..limits.roofline import Roof
-from ..serving import Serving
+from ..limits.step_load import Load
+from ..serving import MOST, Serving, first_true
 from .job_case import Case
 from .machine import Machine
 from .mesh_search import Shape, meshes
@@ -17,9 +17,9 @@ from .plan_words import too_much
 
 BATCHES = (1, 8, 64, 256)
 """Sequences of a replica that are tried beside the most that fit."""
+SERVING_ASSUMPTIONS = ("products", "reads", "nvlink", "network", "between_nodes", "latency", "fragments", "reserved")
+"""Assumptions of a machine that a plan for serving uses."""
 KERNELS, LINKS, STAGES = "kernels", "tensor parallel", "stages"
-REDUCES = 2
-"""All-reduces of a block in a forward."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,14 @@ class Service:
     shape: Shape
     hidden_bytes: int
     """Bytes of one token between two blocks."""
+    dtype: str
+    """Of weights, cache and products."""
+    reduces: int
+    """All-reduces of a forward of the decoder."""
+    encoder_reduces: int = 0
+    """All-reduces while an encoder reads the prompt."""
+    latent: bool = False
+    """Whether the cache is one vector a token that all heads share."""
 
     @property
     def weights(self) -> int:
@@ -42,10 +50,11 @@ class Service:
         """Bytes that one sequence keeps at the end."""
         return self.serving.made.kv.bytes_at(self.serving.made.held)
 
-    @property
-    def temporaries(self) -> int:
-        """Bytes that come and go while one prompt is read."""
-        return self.serving.made.prefill.at_peak.get("temporaries", 0)
+    def temporaries(self, batch: int) -> int:
+        """Bytes that come and go: while one prompt is read, or in a step of the batch."""
+        made = self.serving.made
+        prompt, step = (profile.at_peak.get("temporaries", 0) for profile in (made.prefill, made.last))
+        return max(prompt, batch * step)
 
 
 def serving_meshes(gpus: int, gpus_per_node: int, shape: Shape) -> list[dict[str, int]]:
@@ -70,52 +79,60 @@ def serving_options(
 
 def largest_batch(service: Service, case: Case, machine: Machine) -> int:
     """The most sequences of a replica that fit; 0 if none does."""
-    empty = sum(_memory(service, case, machine, 0).values())
-    one = sum(_memory(service, case, machine, 1).values()) - empty
-    return max(0, int((machine.room - empty) // max(1, one)))
+    too_many = first_true(lambda batch: sum(_memory(service, case, machine, batch).values()) > machine.room)
+    return MOST if too_many is None else too_many - 1
 
 
 def _memory(service: Service, case: Case, machine: Machine, batch: int) -> dict[str, int]:
     tp, pp = case.axis("tp"), case.axis("pp")
+    fleeting = service.temporaries(batch) / tp
     parts = {
         "parameters": service.weights / tp / pp,
-        "kv cache": batch * service.cache / tp,  # every stage holds its part of a batch for each stage
-        "temporaries": service.temporaries / tp,
-        "fragments": machine.fragments * service.temporaries / tp,
+        # every stage holds its part of a batch for each stage
+        "kv cache": batch * service.cache / (1 if service.latent else tp),
+        "temporaries": fleeting,
+        "fragments": machine.fragments * fleeting,
     }
     return {kind: int(size) for kind, size in parts.items() if size >= 1}
 
 
-def _kernels(roof: Roof | None, machine: Machine, tp: int) -> float:
+def _kernels(service: Service, load: Load, batch: int, machine: Machine, tp: int) -> float:
+    ceilings = service.serving.ceilings
+    roof = load.least(ceilings, batch, tp, 1 if service.latent else tp) if ceilings is not None else None
     if roof is None:
         return 0.0
-    shares = machine.shares
-    return (roof.at_peak / shares.products + (roof.limit - roof.at_peak) / shares.memory) / tp
+    return roof.at_peak / machine.shares.products + (roof.limit - roof.at_peak) / machine.shares.reads
 
 
-def _exchanges(service: Service, case: Case, machine: Machine, tokens: int) -> dict[str, float]:
-    tp, pp, sent = case.axis("tp"), case.axis("pp"), tokens * service.hidden_bytes
-    reduce = machine.seconds(ALL_REDUCE, sent, tp, case.apart("tp"))
-    step = machine.seconds("send", sent / tp, 2, case.apart("pp"))
-    return {LINKS: REDUCES * service.shape.depth * reduce, STAGES: (pp - 1) * step}
+def _exchanges(service: Service, case: Case, machine: Machine, tokens: int, encoded: int = 0) -> dict[str, float]:
+    """Seconds of the links: `tokens` pass the decoder, `encoded` ones the encoder before it."""
+    tp, pp = case.axis("tp"), case.axis("pp")
+
+    def reduced(passing: int) -> float:
+        return machine.seconds(ALL_REDUCE, passing * service.hidden_bytes, tp, case.apart("tp"))
+
+    step = machine.seconds("send", (tokens + encoded) * service.hidden_bytes / tp, 2, case.apart("pp"))
+    links = service.reduces * reduced(tokens) + service.encoder_reduces * reduced(encoded)
+    return {LINKS: links, STAGES: (pp - 1) * step}
 
 
 def _option(service: Service, case: Case, machine: Machine, batch: int) -> PlanOption:
     tp, lanes = case.axis("tp"), case.axis("dp") * case.axis("pp")
     made, serving = service.serving.made, service.serving
     parts = {
-        KERNELS: _kernels(serving.step_roof(batch=batch), machine, tp),
+        KERNELS: _kernels(service, serving.step_load(), batch, machine, tp),
         **_exchanges(service, case, machine, batch),
     }
     parts = {name: seconds for name, seconds in parts.items() if seconds > 0}
-    first = _kernels(serving.prefill_roof(batch=1), machine, tp)
-    first += sum(_exchanges(service, case, machine, made.prompt).values())
+    first = _kernels(service, serving.prefill_load, 1, machine, tp)
+    encoded = made.prompt if service.encoder_reduces else 0
+    first += sum(_exchanges(service, case, machine, made.seen, encoded).values())
     memory = _memory(service, case, machine, batch)
     step = sum(parts.values())
     slowest = max(parts, key=lambda name: parts[name])
     roof = serving.step_roof(batch=batch)
     compute = roof is not None and 2 * roof.at_peak >= roof.limit
-    said = too_much(memory, machine.room) or (
+    said = _too_many(service, case, machine, memory) or (
         f"predicted {units.seconds(first)} to the first token of a prompt, {units.seconds(step)} a token; "
         f"{units.percent(parts[slowest] / step)} of a predicted step goes to {slowest}"
     )
@@ -131,20 +148,36 @@ def _option(service: Service, case: Case, machine: Machine, batch: int) -> PlanO
         samples=batch * lanes,
         tokens=batch * lanes,
         model_flops=int(2 * made.macs_per_token * batch * lanes),
-        peak_flops=machine.ceilings.peak("bfloat16") or 1.0,
+        peak_flops=machine.ceilings.peak(service.dtype) or 1.0,
+        first_token=first,
         bound="communication" if slowest != KERNELS else "compute" if compute else "memory",
         why=said,
-        assumptions=(*_words(case), *_links(machine)),
+        assumptions=(*_words(service, case), *_links(machine)),
     )
 
 
-def _words(case: Case) -> tuple[str, ...]:
+def _too_many(service: Service, case: Case, machine: Machine, memory: dict[str, int]) -> str:
+    """By how much sequences do not fit, and how many would; empty if they do."""
+    said = too_much(memory, machine.room)
+    if not said:
+        return ""
+    most = largest_batch(service, case, machine) * case.axis("dp") * case.axis("pp")
+    return f"{said}; {f'{most:,} sequences would fit' if most else 'not one sequence would fit'}"
+
+
+def _words(service: Service, case: Case) -> tuple[str, ...]:
     lines = [
         "a step makes one token of each sequence; every weight and every key and value is read once",
-        "prompts run one after the other, so the temporaries of one are held",
+        "prompts run one after the other, so the temporaries of one are held, or those of a step of the batch",
     ]
     if case.axis("tp") > 1:
-        lines.append("tensor parallel divides weights, cache and work evenly; two all-reduces a block are not covered")
+        lines.append(
+            f"tensor parallel divides weights, {'' if service.latent else 'cache '}and work evenly; {service.reduces} all-reduces a step are not covered"
+        )
+        if service.latent:
+            lines.append(
+                "every GPU keeps and reads the whole cache: a latent that all heads share cannot be divided by heads"
+            )
     if case.axis("pp") > 1:
         lines.append(
             "stages hold as many batches as there are stages, so that all of them work; a token passes all stages"
@@ -155,7 +188,7 @@ def _words(case: Case) -> tuple[str, ...]:
 def _links(machine: Machine) -> tuple[str, ...]:
     s = machine.shares
     return (
-        f"kernels reach {s.products:.0%} of the peak in products, {s.memory:.0%} of the bandwidth: products, memory",
+        f"kernels reach {s.products:.0%} of the peak in products, {s.reads:.0%} of the bandwidth while they read: products, reads",
         (
             f"inside a node of {machine.gpus_per_node}, {units.si(machine.inside, 'B/s')}: nvlink; between nodes {s.between_nodes:g} "
             f"Gbit/s a GPU: between_nodes; {units.seconds(s.latency)} a hop: latency"

@@ -92,17 +92,17 @@ def _exchanges(
     handed = work.handed_on / cp / ep
     reduce = machine.seconds(ALL_REDUCE, handed, tp, case.apart("tp"))
     times = 2 * (2 if again else 1)
-    keys = machine.seconds(ALL_GATHER, _keys_and_values(part, work) / tp / cp, cp, case.apart("cp"))
+    keys = machine.seconds(ALL_GATHER, _keys_and_values(part, work, case) / tp / cp, cp, case.apart("cp"))
     swap = machine.seconds(ALL_TO_ALL, 2 * handed / tp, ep, case.apart("ep")) if part.experts else 0.0
     more = 2 if backward else 1
     return {TENSOR: times * reduce, CONTEXT: more * keys, EXPERTS: times * swap}
 
 
-def _keys_and_values(part: Part, work: Workload) -> float:
+def _keys_and_values(part: Part, work: Workload, case: Case) -> float:
     """Bytes of keys and values that a block's attention reads."""
     for row in part.rows:
         if row.phase == FORWARD and "attention" in row.op and row.shapes and len(row.shapes[0]) > 2:
-            return 2 * 2 * float(prod(row.shapes[0][1]))
+            return 2 * case.compute_bytes * float(prod(row.shapes[0][1]))
     return 2.0 * work.handed_on
 
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ...results.costs import Cost, OpRow
 from ...results.memory_curve import MemoryCurve
+from ...results.node import Node
 from ...results.profile import Profile
 from ...results.records import BACKWARD, RECOMPUTE
-from ..limits.roofline import rows_of
-from ..limits.utilization import model_flops
+from ..limits.step_load import expert_shares
+from ..limits.utilization import model_flops, rows_of
 
 LASTING = ("parameters", "buffers", "optimizer", "inputs", "gradients")
 """Kinds of memory that the arithmetic of a plan knows by itself."""
@@ -111,14 +112,12 @@ def counted_whole(profile: Profile, paths: Iterable[str], handed_on: int) -> Wor
     nodes = [profile[path] for path in paths if path in profile]
     blocks = []
     rest = _part(profile)
-    flops = model_flops(profile)
+    flops, chosen = model_flops(profile), expert_shares(profile)
     work = sum(node.total.total.macs for node in (profile.root,)) or 1
     for node in nodes:
         rows = tuple(row for each in node.walk() for row in rows_of(each))
         share = node.total.total.macs / work
-        part = Part(
-            _merged(rows), node.params, _experts(node.distinct_parameters), node.activation_bytes, share * flops
-        )
+        part = Part(_merged(rows), node.params, _experts(node, chosen), node.activation_bytes, share * flops)
         blocks.append(part)
         rest = _less(rest, part) or replace(rest, params=max(0, rest.params - part.params))
     total = max(alive(profile))
@@ -156,13 +155,13 @@ def _end_of_last_block(curve: MemoryCurve, homes: Sequence[str]) -> int:
 
 def _part(profile: Profile) -> Part:
     rows = _merged(row for node in profile.walk() for row in rows_of(node))
-    experts = _experts(profile.root.distinct_parameters)
+    experts = _experts(profile.root, expert_shares(profile))
     return Part(rows, profile.params, experts, profile.activation_bytes, model_flops(profile))
 
 
-def _experts(parameters: Iterable[object]) -> int:
-    found = [(getattr(p, "numel", 0), getattr(p, "active", None)) for p in parameters]
-    return sum(numel for numel, active in found if active is not None and active != numel)
+def _experts(node: Node, chosen: Container[int]) -> int:
+    """Parameters of a module that a router chooses."""
+    return sum(parameter.numel for parameter in node.distinct_parameters if parameter.key in chosen)
 
 
 def _key(row: OpRow) -> tuple[object, ...]:

@@ -8,15 +8,16 @@ from typing import Any
 
 from ... import units
 from ...results import caveats as doubts
+from ...results.costs import known_sum
 from ...results.memory_curve import MemoryCurve
 from ...results.node import Node
 from ...results.profile import Profile
 from ...results.records import OUTSIDE, Shape
 from ..figures import Figure, shown
 from ..folding import alike, folded_paths
-from ..merging import known_sum
 from ..tables import mark, op_totals
-from .page_step import Step, step_of
+from .page_graph import graph
+from .page_step import KINDS, Step, step_of
 
 MOST_OP_ROWS = 40_000
 """Operator rows by module up to which the page holds them; a larger profile shows operators of the whole only."""
@@ -62,10 +63,11 @@ class Stacks:
         self._times = Counter(self.row.values())
         self._whole = roots[-1].kind
 
-    def label(self, row: str) -> str:
-        """What a row is called: its path, or the class of the whole model, and how many modules share it."""
+    def label(self, row: str, some: int | None = None) -> str:
+        """What a row is called: its path, or the class of the whole model, how many modules share it, and if only `some` are meant."""
         times = self._times[row]
-        return f"{row or self._whole}{f' x {times}' if times > 1 else ''}"
+        part = f"{some} of " if some is not None and some < times else ""
+        return f"{part}{row or self._whole}{f' x {times}' if times > 1 else ''}"
 
 
 def report(
@@ -82,6 +84,7 @@ def report(
         "modules": modules(step, (*first, *_metrics(profile, step)), bound, folded=folded),
         "operators": operators(profile, where),
         "memory": memory(profile, step.nodes, stacks),
+        "graph": graph(profile.data_flow, step.nodes, stacks.row),
         "timeline": timeline(profile, stacks),
         "caveats": [{"text": str(doubt), "touches": touches(doubt)} for doubt in profile.caveats],
     }
@@ -111,7 +114,7 @@ def modules(step: Step, metrics: Iterable[Figure], bound: Sequence[str] = (), *,
         "input": [words.number(_shapes(node.input_shapes)) for node in nodes],
         "output": [words.number(_shapes(node.output_shapes)) for node in nodes],
         "extra": [words.number(node.extra_repr) for node in nodes],
-        "mark": [words.number(mark(node)) for node in nodes],
+        "mark": [words.number("" if node.path in KINDS else mark(node)) for node in nodes],
         "bound": [words.number(word) for word in bound] or [0 for _ in nodes],
         "parent": parent,
         "calls": [node.calls for node in nodes],
@@ -170,10 +173,10 @@ def operators(profile: Profile, where: str = "") -> dict[str, Any] | None:
          one.cost.flops / one.seconds if one.seconds else None, one.status]
         for one in totals
     ]  # fmt: skip
-    return grid("Operators", *_known_columns(columns, rows))
+    return grid("Operators", *known_columns(columns, rows))
 
 
-def _known_columns(
+def known_columns(
     columns: Sequence[tuple[str, str]], rows: Sequence[Sequence[Any]]
 ) -> tuple[list[tuple[str, str]], list[list[Any]]]:
     """The columns in which any row has a value."""
@@ -198,7 +201,7 @@ def memory(profile: Profile, nodes: Sequence[Node], stacks: Stacks) -> dict[str,
 
 
 def memory_curve(curve: MemoryCurve | None, nodes: Sequence[Node]) -> dict[str, Any] | None:
-    """Memory over the step as columns, what lasts longest first; modules by their numbers, -1 where none ran."""
+    """Memory over the step as columns, what lasts longest first; modules by their numbers, -1 if none ran."""
     if curve is None:
         return None
     numbers = {node.path: number for number, node in enumerate(nodes) if node.path != OUTSIDE}
@@ -255,13 +258,15 @@ def by_stack(
     """A table of rows about modules: path, weight, cells. Rows of a stack that differ in sums alone are one; the heaviest come first."""
     adds = [unit in SUMMED for _, unit in columns[1:]]
     found: dict[tuple[Any, ...], tuple[float, Sequence[Any]]] = {}
+    meant: dict[tuple[Any, ...], set[str]] = {}
     for path, weight, cells in rows:
         key = (stacks.row.get(path, path), *(cell for cell, sums in zip(cells, adds, strict=True) if not sums))
+        meant.setdefault(key, set()).add(path)
         so_far, before = found.get(key, (0.0, [None] * len(cells)))
         both = zip(before, cells, adds, strict=True)
         found[key] = so_far + weight, [known_sum(pair) if sums else pair[1] for *pair, sums in both]
     order = sorted(found, key=lambda key: -abs(found[key][0]))
-    named = [[stacks.label(key[0]), *found[key][1]] for key in order]
+    named = [[stacks.label(key[0], len(meant[key])), *found[key][1]] for key in order]
     return grid(title, columns, named, [key[0] for key in order], about)
 
 

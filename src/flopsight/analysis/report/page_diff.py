@@ -38,7 +38,10 @@ def _changes(comparison: Comparison) -> dict[str, Any]:
         notes = found.module.notes if isinstance(found.module, ModuleChange) else ()
         what = "new" if found.verb == "added" else "; ".join(notes) or found.verb
         rows.append((found.module.path, found.weight, (found.module.kind, what, *found.more)))
-    about = "A row holds what the module itself does; rows of new and removed modules hold their submodules too."
+    about = (
+        "By the largest share that a change is of the model's FLOPs, params or saved bytes. A row holds what the module "
+        "itself does; rows of new and removed modules hold their submodules too."
+    )
     page = by_stack("Modules, heaviest change first", columns, rows, stacks, about)
     there = {stacks.row[path] for path in comparison.after.nodes}
     page["modules"] = [row if row in there else None for row in page["modules"]]
@@ -94,10 +97,10 @@ def diff_verdict(comparison: Comparison) -> str:
     rows = _changes(comparison)["rows"]
     if not rows:
         return f"{sum(change.changed for change in comparison.figures)} figures of the whole changed, no module did."
-    path, kind, what, flops, params, _ = rows[0]
+    path, kind, what, *more = rows[0]
     by = [
-        f"{'+' if value > 0 else ''}{units.si(value)} {unit}"
-        for value, unit in ((flops, "FLOPs"), (params, "params"))
+        f"{'+' if value > 0 else ''}{text(value)} {unit}"
+        for value, text, unit in zip(more, (units.si, units.si, units.size), ("FLOPs", "params", "saved"), strict=True)
         if value
     ]
     place = f"Heaviest of {len(rows)} changes" if len(rows) > 1 else "One change"

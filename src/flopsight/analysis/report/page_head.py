@@ -14,6 +14,7 @@ from .page_step import step_of
 
 CONTAINERS = ("ModuleList", "ModuleDict", "Sequential")
 """Classes that only hold other modules: to name one says little."""
+NO_LIMITS: Mapping[str, float] = {}
 COUNTS, TIME = "counts", "time"
 """What a figure is about, so that doubts about it stand beside it."""
 
@@ -37,13 +38,11 @@ def tiles(profile: Profile, on: str | None = None) -> list[dict[str, str]]:
 def _times(profile: Profile, on: str | None) -> list[dict[str, str]]:
     unit = unit_of(profile)
     limit, ceilings = profile_limit(profile, on), ceilings_for(profile, on)
-    least = (
-        _tile("Limit", units.seconds(limit), f"least time of a {unit} on {ceilings.name}", "")
-        if limit and ceilings
-        else None
-    )
+    least = []
+    if limit and ceilings:
+        least.append(_tile("Limit", units.seconds(limit), f"least time of a {unit} on {ceilings.name}", ""))
     if on is not None:
-        return [least] if least else []
+        return least
     stat = profile.timing.whole
     if stat is None:
         return []
@@ -51,13 +50,12 @@ def _times(profile: Profile, on: str | None) -> list[dict[str, str]]:
     note = f"median of {runs} runs" if runs > 1 else "one run"
     found = [_tile(f"Time of a {unit}", units.seconds(stat.median), note, TIME)]
     if profile.throughput:
-        rate, of = (
-            (profile.tokens_per_second, "tokens") if profile.tokens_per_second else (profile.throughput, "samples")
-        )
+        tokens = profile.tokens_per_second
+        rate, of = (tokens, "tokens") if tokens else (profile.throughput, "samples")
         found.append(_tile("Throughput", units.si(rate), f"{of} per second", TIME))
     if profile.mfu is not None:
         found.append(_tile("MFU", units.percent(profile.mfu), "model FLOPs of the dense peak", TIME))
-    return [*found, least] if least else found
+    return found + least
 
 
 def _tile(label: str, value: str, note: str, touches: str) -> dict[str, str]:
@@ -86,34 +84,57 @@ def job_verdict(job: Job) -> str:
     return f"{len(job.ranks)} of {job.size} ranks, which take the same time" if uneven is not None else ""
 
 
-def verdict(profile: Profile, on: str | None = None) -> str:
-    """Where most of the time goes, or most of the work if nothing was timed on that device, in one line."""
-    size, whole, of = _measure(profile, timed=on is None)
-    shares = {name: min(1.0, part / whole) for name, part in _by_name(profile.root, size).items()} if whole else {}
+def verdict(profile: Profile, on: str | None = None, limits: Mapping[str, float] = NO_LIMITS) -> str:
+    """Where most of the time goes, in one line; if nothing was timed on that device, most of its `limits` by path, or of the work."""
+    size, whole, of = _measure(profile, limits, timed=on is None)
+    sizes = _by_name(profile.root, size)
+    shares = {name: min(1.0, sum(parts) / whole) for name, parts in sizes.items()} if whole else {}
     telling = {name: share for name, share in shares.items() if 0.2 <= share <= 0.9}
     if not telling:
         return ""
     name = max(telling, key=lambda one: telling[one])
-    return f"{telling[name]:.0%} of the {of} in {name}"
+    number = len(sizes[name])
+    return f"{telling[name]:.0%} of the {of} in {name}{f' x {number}' if number > 1 else ''}"
 
 
-def _measure(profile: Profile, *, timed: bool) -> tuple[Callable[[Node], float], float | None, str]:
-    """What a module takes, what the whole takes, and the word for it; of the time that the page's rows show."""
+def _measure(
+    profile: Profile, limits: Mapping[str, float], *, timed: bool
+) -> tuple[Callable[[Node], float], float | None, str]:
+    """What a module takes, what the whole takes, and the word for it; of what the page's rows show first."""
     step = step_of(profile)
+    if not timed and limits.get(profile.root.path):
+        return (lambda node: limits.get(node.path, 0.0)), limits[profile.root.path], "limit"
     if not (timed and step.whole):
         return (lambda node: node.total.total.flops), profile.root.total.total.flops, "FLOPs"
     return (lambda node: step.seconds.get(node.path, 0.0)), step.whole, step.word
 
 
-def _by_name(root: Node, size: Callable[[Node], float]) -> Mapping[str, float]:
-    """Sizes by a module's last name, numbers left out; a module inside one of the same name counts once."""
-    found: dict[str, float] = {}
+def _holders_of_blocks(root: Node, size: Callable[[Node], float]) -> set[int]:
+    """Ids of nodes that are mostly stacks of blocks: what those are made of says more than their names."""
+    holders: set[int] = set()
+    for node in reversed([*root.walk()]):  # children first, at any depth
+        stacks = (child for child in node.children if id(child) in holders or _is_stack(child))
+        if sum(map(size, stacks)) > size(node) / 2:
+            holders.add(id(node))
+    return holders
+
+
+def _is_stack(node: Node) -> bool:
+    """Whether it only holds other modules, and those are blocks."""
+    return node.kind in CONTAINERS and any(block.children for block in node.children)
+
+
+def _by_name(root: Node, size: Callable[[Node], float]) -> Mapping[str, list[float]]:
+    """The sizes of the modules of each last name, numbers left out; a module inside one of the same name is not counted again."""
+    found: dict[str, list[float]] = {}
+    holders = _holders_of_blocks(root, size)
     stack: list[tuple[Node, frozenset[str]]] = [(child, frozenset()) for child in root.children]
     while stack:
         node, above = stack.pop()
         named = not node.name.isdigit() and node.name not in above and node.kind not in CONTAINERS
+        named = named and id(node) not in holders
         if named:
-            found[node.name] = found.get(node.name, 0.0) + size(node)
+            found.setdefault(node.name, []).append(size(node))
         inside = above | {node.name} if named else above
         stack.extend((child, inside) for child in node.children)
     return found

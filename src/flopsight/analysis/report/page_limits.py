@@ -7,7 +7,7 @@ from typing import Any
 
 from ... import units
 from ...results.ceilings import Ceilings, peak_key, unit_name
-from ...results.costs import FREE, Cost
+from ...results.costs import FREE, Cost, known_sum
 from ...results.node import Node
 from ...results.profile import Profile
 from ...results.records import BACKWARD, OPTIMIZER, OUTSIDE
@@ -24,17 +24,15 @@ from ..limits.roofline import (
     compulsory_bytes,
     fits_cache,
     roof_of,
-    rows_of,
     waits_for_host,
 )
-from ..limits.utilization import lasting, unit_of
-from ..merging import known_sum
+from ..limits.utilization import lasting, rows_of, unit_of
 from .page_data import Stacks
 from .page_step import UPDATE, Step, step_of
 
 
 def limits(profile: Profile, step: Step, device: str | None = None, *, folded: bool = True) -> dict[str, Any]:
-    """What the page shows of the limits of the profile's device or a named one; nothing where no ceilings are known."""
+    """What the page shows of the limits of the profile's device or a named one; nothing if no ceilings are known."""
     ceilings, nodes = ceilings_for(profile, device), step.nodes
     roofs = _roofs(profile, step, ceilings) if ceilings is not None else None
     found: dict[str, Any] = {"findings": _findings(profile, Stacks(profile.root, folded=folded), device)}
@@ -94,11 +92,8 @@ def _roofs(profile: Profile, step: Step, ceilings: Ceilings) -> list[Roof] | Non
     ]
     found: dict[str, Roof] = {}
     for node in reversed(nodes):  # children before parents
-        parts = [
-            own[node.path],
-            *(others if node.path == updates else ()),
-            *(found[child.path] for child in node.children),
-        ]
+        mine = [own[node.path], *(others if node.path == updates else ())]
+        parts = [*mine, *(found[child.path] for child in node.children)]
         known = [part for part in parts if part is not None]
         if len(known) < len(parts):
             return None
@@ -107,7 +102,7 @@ def _roofs(profile: Profile, step: Step, ceilings: Ceilings) -> list[Roof] | Non
 
 
 def _bound(here: Profile | None, node: Node, roof: Roof, ceilings: Ceilings) -> str:
-    """What binds a module; `here` is its profile where the limits are those of the device that it ran on."""
+    """What binds a module; `here` is its profile if the limits are those of the device that it ran on."""
     if roof == NO_ROOF:
         return ""
     return LAUNCH if here is not None and waits_for_host(node, here) else binding(roof, node, ceilings) or ""
@@ -129,14 +124,17 @@ def roofline_points(
     points = [
         {"module": number, **_point(profile, node, work, used[number], ceilings, phases, timed=timed)}
         for number, node, work in found
-        if work.flops and work.bytes
+        if work.flops and work.bytes and node.path != OUTSIDE  # what runs outside of modules has no clock of its own
     ]
     ran = dict.fromkeys(key for keys in used.values() for key in keys)
     if not (points and ran):
         return None
     peaks = [{"name": unit_name(ceilings.flops, key), "flops": ceilings.flops[key]} for key in ran]
     name = f"{ceilings.name} ({ceilings.source})"
-    return {"device": name, "bandwidth": ceilings.bandwidth, "cache": ceilings.cache, "peaks": peaks, "points": points}
+    return {
+        "device": name, "bandwidth": ceilings.bandwidth, "cache": ceilings.cache, "cacheBandwidth": ceilings.cache_bandwidth,
+        "peaks": peaks, "points": points,
+    }  # fmt: skip
 
 
 def _work(node: Node, phases: Sequence[str]) -> Cost:
@@ -175,11 +173,8 @@ def _why_above(point: dict[str, Any], ceilings: Ceilings, *, cached: bool, maske
     if rate <= min(peak, point["low"] * bandwidth):
         return ""
     if rate > peak:
-        return (
-            "attention counts dense, and its kernel skips the masked half"
-            if masked
-            else "it is faster than the peak listed here"
-        )
+        dense = "attention counts dense, and its kernel skips the masked half"
+        return dense if masked else "it is faster than the peak listed here"
     if rate <= point["high"] * bandwidth:
         return "fused kernels move fewer bytes than its ops one by one"
     if cached:

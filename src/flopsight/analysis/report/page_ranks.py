@@ -8,7 +8,7 @@ from typing import Any
 from ...results.job import Job
 from ...results.node import Node
 from ..figures import BOOK, Figure
-from .page_data import Stacks, by_stack, grid
+from .page_data import Stacks, by_stack, grid, known_columns
 
 COLUMNS = ("time", "flops", "step_flops", "params", "peak_bytes", "activation_bytes", "comm_bytes")
 """Figures of the book, in the order in which the page shows them."""
@@ -18,19 +18,12 @@ def ranks(job: Job) -> dict[str, Any]:
     """One row a rank, with those figures that any rank knows."""
     values = {BOOK[key]: found for key in COLUMNS if any((found := job.values(key)).values())}
     staged = len(job.stages) > 1
-    rows = [
-        [
-            f"rank {rank}",
-            *([job.ranks[rank].world.stage] if staged else []),
-            *(found.get(rank) for found in values.values()),
-        ]
-        for rank in sorted(job.ranks)
-    ]
-    columns = [
-        ("rank", "text"),
-        *([("stage", "text")] if staged else []),
-        *((figure.full, figure.unit) for figure in values),
-    ]
+    columns = [("rank", "text"), *([("stage", "text")] if staged else [])]
+    columns += [(figure.full, figure.unit) for figure in values]
+    rows = []
+    for rank, profile in sorted(job.ranks.items()):
+        place = [f"rank {rank}", *([profile.world.stage] if staged else [])]
+        rows.append([*place, *(found.get(rank) for found in values.values())])
     return grid("Ranks side by side", columns, rows, about=_balance(job, list(values)))
 
 
@@ -41,12 +34,16 @@ def collectives(nodes: Sequence[Node], stacks: Stacks) -> dict[str, Any] | None:
         ("calls", "count"), ("handed in", "bytes"), ("sent on a ring", "bytes"), ("time", "seconds"),
         ("exposed", "seconds"), ("note", "text"),
     ]  # fmt: skip
-    rows = [
-        (node.path, 0.0, (row.op, row.phase, row.dim or "", row.group_size, row.calls, row.bytes, row.wire_bytes,
-         row.seconds, row.exposed, "set-up, outside the totals" if row.setup else ", ".join(row.holds[:4])))
+    found = [
+        (node.path, (row.op, row.phase, row.dim or None, row.group_size, row.calls, row.bytes, row.wire_bytes,
+         row.seconds, row.exposed, "set-up, outside the totals" if row.setup else ", ".join(row.holds[:4]) or None))
         for node in nodes for row in (*node.comm, *node.setup_comm)
     ]  # fmt: skip
-    return by_stack("Collectives", columns, rows, stacks) if rows else None
+    if not found:
+        return None
+    known, cells = known_columns(columns[1:], [cells for _, cells in found])
+    rows = [(path, 0.0, row) for (path, _), row in zip(found, cells, strict=True)]
+    return by_stack("Collectives", [columns[0], *known], rows, stacks)
 
 
 def _balance(job: Job, shown: Sequence[Figure]) -> str:

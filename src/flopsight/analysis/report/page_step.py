@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 
-from ...results.costs import FREE
-from ...results.node import Node
+from ...results.costs import FREE, known_sum
+from ...results.node import Node, build_up
 from ...results.profile import Profile
 from ...results.records import FORWARD, OUTSIDE, PHASES
 from ..figures import Figure
 from ..limits.utilization import step_seconds
-from ..merging import known_sum
 
 UPDATE, DATA = "<optimizer>", "<data>"
 """Rows beside the model's modules, named like `<outside>`."""
@@ -41,6 +41,15 @@ class Step:
         """Seconds of all of it."""
         return self.seconds.get("")
 
+    @cached_property
+    def timed(self) -> Node:
+        """The same rows, each with its share of the step as its one time."""
+
+        def make(node: Node, children: tuple[Node, ...]) -> Node:
+            return replace(node, latency=self.seconds.get(node.path), backward_latency=None, children=children)
+
+        return build_up(self.root, lambda node: node.children, make)
+
     def own(self, node: Node) -> float | None:
         """Seconds of a row without those of its submodules: never below zero, though clocks are not exact."""
         if node.path not in self.seconds:
@@ -51,12 +60,9 @@ class Step:
     def figure(self, where: str = "") -> Figure:
         """The time as a column; `where` names the device if the limits beside it are another's."""
         label, views = (f"time on {where}", "page") if where else ("time", "page open")
-        more = (
-            "; the optimizer's step and what runs outside of modules have rows of their own"
-            if self.word == "step"
-            else ""
-        )
-        about = f"time of the {self.word}{f', measured on {where}' if where else ''}, submodules included{more}"
+        about = f"time of the {self.word}{f', measured on {where}' if where else ''}, submodules included"
+        if self.word == "step":
+            about += "; the optimizer's step and what runs outside of modules have rows of their own"
         read = lambda node: self.seconds.get(node.path)  # noqa: E731
         return Figure("time", label, "seconds", about, of_node=read, of_own=self.own, views=views)
 
@@ -72,9 +78,8 @@ def step_of(profile: Profile) -> Step:
         seconds |= {UPDATE: timing.optimizer.median} if timing.optimizer else {}
         seconds |= {DATA: timing.data_wait.median} if timing.data_wait and timing.iteration else {}
     rest = (whole or 0.0) - inside - seconds.get(UPDATE, 0.0) - seconds.get(DATA, 0.0)
-    if (
-        inside and rest > 0
-    ):  # the root's own measurement includes what ran outside of every module; the rest belongs there too
+    # the root's own measurement includes what ran outside of every module; the rest belongs there too
+    if inside and rest > 0:
         seconds[OUTSIDE] = seconds.get(OUTSIDE, 0.0) + rest
     if whole:
         seconds[""] = whole
