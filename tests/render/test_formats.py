@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from profiles import lenet, module, oddities, rooted, stack
 
+from flopsight.cli.views import prepare_view
 from flopsight.errors import InputError
 from flopsight.files import store
 from flopsight.render import render
@@ -20,6 +21,12 @@ from flopsight.results.profile import Profile
 
 TIMELESS = [name for name in PRINTED if not FORMATS[name].needs_timeline]
 """Formats that draw any profile; a trace needs a timeline."""
+
+
+@pytest.mark.parametrize("format", [None, 5])
+def test_a_format_that_is_not_a_name_is_refused_in_a_sentence(format):
+    with pytest.raises(InputError, match=f"There is no format {format}. Formats: tree, "):
+        render(lenet(), format)
 
 
 @pytest.mark.parametrize("format", TIMELESS)
@@ -159,7 +166,7 @@ def test_html_rows_have_a_cell_for_every_column(make, tmp_path):
     head, *rows = static_rows(make().to_html(tmp_path / "page.html"))
 
     assert rows
-    assert {row.count("<td") for row in rows} == {head.count("<th>")}
+    assert {row.count("<td") for row in rows} == {len(re.findall("<th[ >]", head))}
 
 
 def test_html_shows_the_time_of_backward_by_module(tmp_path):
@@ -170,7 +177,7 @@ def test_html_shows_the_time_of_backward_by_module(tmp_path):
     root = rooted(module("", "Net", *layers, latency=2.0, backward_latency=5.0))
     head, *rows = static_rows(replace(stack(), root=root).to_html(tmp_path / "page.html"))
 
-    place = re.findall(r"<th>(.*?)</th>", head).index("bwd latency")
+    place = re.findall(r"<th[^>]*>(.*?)</th>", head).index("bwd latency")
     assert [re.findall(r"<td[^>]*>(.*?)</td>", row)[place] for row in rows] == ["5.00 s", "2.00 s", "3.00 s"]
 
 
@@ -222,3 +229,11 @@ def test_a_picture_of_another_name_says_which_there_are(tmp_path):
 def test_a_picture_is_no_text_to_print():
     with pytest.raises(InputError, match=r"flopsight show FILE -o icicle\.svg"):
         find_printed("icicle")
+
+
+def test_a_picture_is_refused_before_the_work_if_nothing_can_draw_it(monkeypatch, tmp_path):
+    monkeypatch.setattr("flopsight.render.pictures.find_spec", lambda _name: None)
+
+    with pytest.raises(InputError, match="matplotlib"):
+        prepare_view(outputs=[tmp_path / "x.icicle.svg"])
+    prepare_view(outputs=[tmp_path / "x.html"])

@@ -14,6 +14,7 @@ from flopsight.results.plan import Plan, PlanOption
 from flopsight.results.profile import Profile
 from flopsight.results.run import Interval, Run
 from flopsight.results.sweep import Point, Sweep
+from flopsight.results.timings import Stat, Timing
 
 EVIL = "</details><script>alert(1)</script>\x1b[2J"
 VALUES = {
@@ -114,3 +115,20 @@ def test_a_profile_opens_on_its_heaviest_modules_with_bars():
     assert shares == sorted(shares, reverse=True)
     assert sum(shares) <= 100.5
     assert "<summary>" in opened
+
+
+def test_the_rows_of_a_training_step_are_shares_of_the_whole_step():
+    # a step of 10 s: a layer with 2 s forward and 4 s backward, another with 1 s and 1 s, the optimizer with 2 s
+    layers = [
+        replace(module(name, "Linear"), latency=forward, backward_latency=backward)
+        for name, forward, backward in (("a", 2.0, 4.0), ("b", 1.0, 1.0))
+    ]
+    root = replace(module("", "Net", *layers), latency=3.0, backward_latency=5.0)
+    whole = {"forward": 3.0, "backward": 5.0, "optimizer": 2.0, "step": 10.0}
+    timing = Timing(**{name: Stat((seconds,)) for name, seconds in whole.items()})
+    html = Profile(rooted(root), timing=timing, trained=True)._repr_mimebundle_()["text/html"]
+
+    rows = re.findall(r"<td>([^<]*)</td><td>([\d.]+%)</td><td class=\"bar\"", html.partition("<details>")[0])
+
+    assert rows == [("6.00 s", "60.0%"), ("2.00 s", "20.0%"), ("2.00 s", "20.0%")]
+    assert "<th>time of the step</th>" in html

@@ -27,7 +27,8 @@ def test_what_does_not_fit_is_hollow_and_the_memory_is_a_line():
     words = [text.text for text in parts("text", drawn)]
     assert "memory 8.00 GB" in words
     assert "hollow: does not fit the memory" in words
-    assert {"batch=1", "batch=8"} <= set(words)
+    names = {text.text: float(text.get("y")) for text in parts("text", drawn) if "=" in text.text}
+    assert sorted(names, key=names.get) == ["batch=8", "batch=1"], "named in the order in which they lie"
     assert len(parts("polyline", drawn)) == 2
     heights = {float(line.get("y1")) for line in parts("line", drawn) if line.get("stroke") == "#cf222e"}
     assert heights == {float(dots[3].get("cy"))}

@@ -7,10 +7,10 @@ saved for backward.
 from __future__ import annotations
 
 from .. import units
-from ..analysis.tables import activation, depth_table, mark
+from ..analysis.tables import activation, mark
 from ..results.node import Node
 from ..results.profile import Profile
-from .deepspeed_lines import doubts, fact, module_repr, rule, top
+from .deepspeed_lines import Ranking, by_depth, doubts, fact, module_repr, rule
 
 NOTATIONS = """\
 Notations:
@@ -26,6 +26,19 @@ ORDER = """\
 Each module profile is listed after its name in the following order:
 params, flops, macs, fwd latency, fwd FLOPS, activation
 """
+
+
+def _bytes(value: float) -> str:
+    return units.deepspeed_large(value, "B")
+
+
+RANKINGS: tuple[Ranking, ...] = (
+    ("params:", lambda kind: kind.params, units.deepspeed_params),
+    ("flops:", lambda kind: kind.cost.flops, units.deepspeed_large),
+    ("macs:", lambda kind: kind.cost.macs, units.deepspeed_large),
+    ("fwd latency", lambda kind: kind.latency, units.deepspeed_time),
+    ("activation", lambda kind: kind.activation_bytes, _bytes),
+)
 
 
 def render(
@@ -63,24 +76,8 @@ def summary(profile: Profile) -> list[str]:
 
 def aggregated(profile: Profile, *, depth: int | None = None, top_modules: int = 1) -> list[str]:
     """For every depth the classes with the largest figures."""
-    lines = [
-        rule("Aggregated Profile per GPU", 29),
-        f"Top {top_modules} modules in terms of params, flops, macs, fwd latency, activation bytes at different model depths:",
-    ]
-    for level, kinds in enumerate(depth_table(profile.root, depth)):
-        lines += [
-            f"depth {level}:",
-            f"    params:     - {top(kinds, top_modules, lambda kind: kind.params, units.deepspeed_params)}",
-            f"    flops:      - {top(kinds, top_modules, lambda kind: kind.cost.flops, units.deepspeed_large)}",
-            f"    macs:       - {top(kinds, top_modules, lambda kind: kind.cost.macs, units.deepspeed_large)}",
-            f"    fwd latency - {top(kinds, top_modules, lambda kind: kind.latency, units.deepspeed_time)}",
-            f"    activation  - {top(kinds, top_modules, lambda kind: kind.activation_bytes, _bytes)}",
-        ]
-    return lines
-
-
-def _bytes(value: float) -> str:
-    return units.deepspeed_large(value, "B")
+    figures = "params, flops, macs, fwd latency, activation bytes"
+    return by_depth(profile.root, depth, top_modules, figures, RANKINGS)
 
 
 def _described(node: Node) -> str:

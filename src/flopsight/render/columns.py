@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from .. import units
 from ..analysis.figures import BOOK, UNITS, Figure, shown
 from ..analysis.tables import TableRow
-from ..errors import InputError, did_you_mean
+from ..errors import check_known
 from ..results.records import BACKWARD, Shape
 from .page import Column
 
@@ -52,10 +52,7 @@ def chosen(columns: Sequence[Column], names: str | None) -> list[Column]:
     known = [key for key, heads in titles.items() if heads]
     found = []
     for name in (word.strip() for word in names.split(",")):
-        if name not in known:
-            raise InputError(
-                f"There is no column {name!r} here.{did_you_mean(name, known)} Columns: {', '.join(known)}."
-            )
+        check_known(name, known, f"There is no column {name!r} here", "Columns:")
         found += [column for column in columns if column.title in titles[name]]
     return found
 
@@ -82,7 +79,7 @@ def _cells(figure: Figure, rows: Sequence[TableRow]) -> Iterator[str]:
             yield missing if value is None else text(value)
 
 
-def shapes(outputs: Sequence[Shape], most: int = 2) -> str:
-    """The first shapes, and how many more there are."""
-    said = ", ".join(units.shape(shape) for shape in outputs[:most])
-    return said + (f" +{len(outputs) - most}" if len(outputs) > most else "")
+def shapes(outputs: Sequence[Shape]) -> str:
+    """The first two shapes, and how many more there are."""
+    said = ", ".join(units.shape(shape) for shape in outputs[:2])
+    return said + (f" +{len(outputs) - 2}" if len(outputs) > 2 else "")

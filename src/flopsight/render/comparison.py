@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from .. import units
 from ..analysis.compare import WEIGHED, Change, Comparison, Difference, ModuleChange, differences
 from ..analysis.figures import BOOK
-from ..errors import InputError, did_you_mean
+from ..errors import check_known
 from ..files.printable import one_line
 from ..results.node import Node
 from .page import Column, Grid, Heading, Lines, Page
@@ -24,10 +24,7 @@ _INDEX = re.compile(r"(?<![^.])\d+(?![^.])")
 
 def render(comparison: Comparison, format: str = "text", width: int | None = None) -> str:
     """What changed, figures first, then modules."""
-    if format not in FORMATS:
-        raise InputError(
-            f"A comparison has no format {format!r}.{did_you_mean(format, FORMATS)} Formats: {', '.join(FORMATS)}."
-        )
+    check_known(format, FORMATS, f"A comparison has no format {format!r}", "Formats:")
     if format == "markdown":
         from .pull_request import comment
 
@@ -65,7 +62,7 @@ def verdict(comparison: Comparison) -> str:
 
 
 def notes(comparison: Comparison) -> tuple[str, ...]:
-    """Why times are not compared, where they are not."""
+    """Why times are not compared; nothing if they are."""
     why = comparison.why_no_times
     return (one_line(f"Times are not compared: {why}."),) if why else ()
 
@@ -92,7 +89,7 @@ def figure_grid(comparison: Comparison) -> Grid:
 
 
 def _cost(change: Change) -> float:
-    """Above 0 where a figure changed for the worse, below where it changed for the better."""
+    """Above 0 if a figure changed for the worse, below if it changed for the better."""
     growth = change.growth if change.changed and change.growth is not None else 0.0
     return -growth if BOOK[change.name].more_is_better else growth
 
@@ -124,7 +121,7 @@ def changed_rows(comparison: Comparison) -> list[Row]:
         Row(
             verb,
             alike[0].module.path or "the model itself" if len(alike) == 1 else f"{pattern} ({len(alike)} modules)",
-            what,
+            what if len(alike) == 1 else f"each {what}",
             _brief(alike[0].module),
             flops=sum(one.more[WEIGHED.index("step_flops")] for one in alike),
             params=sum(one.more[WEIGHED.index("params")] for one in alike),
@@ -156,17 +153,11 @@ def _changed(module: ModuleChange) -> str:
 
 
 def _texts(change: Change) -> tuple[str, str]:
-    """Both values, with all their digits where three would hide the difference."""
-    before, after = _text(change.name, change.before), _text(change.name, change.after)
+    """Both values, with all their digits if three would hide the difference."""
+    before, after = ("-" if value is None else BOOK[change.name].text(value) for value in (change.before, change.after))
     if before == after and change.changed:
         return f"{change.before:,}", f"{change.after:,}"
     return before, after
-
-
-def _text(name: str, value: float | None) -> str:
-    if value is None:
-        return "-"
-    return BOOK[name].text(value)
 
 
 def _growth(change: Change) -> str:

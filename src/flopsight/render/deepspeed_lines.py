@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from .. import units
-from ..analysis.tables import KindTotals, modules
+from ..analysis.tables import KindTotals, depth_table, modules
 from ..files.printable import one_line, printable
 from ..results.caveats import UnknownOps
 from ..results.node import Node
 from ..results.profile import Profile
-
-Number = TypeVar("Number", int, float)
 
 
 def rule(title: str, dashes: int) -> str:
@@ -25,12 +23,28 @@ def fact(label: str, value: str) -> str:
     return f"{label + ': ':<60}  {value:<8}"
 
 
-def top(
-    kinds: Mapping[str, KindTotals], most: int, figure: Callable[[KindTotals], Number], text: Callable[[Number], str]
+def _top(
+    kinds: Mapping[str, KindTotals], most: int, figure: Callable[[KindTotals], float], text: Callable[[Any], str]
 ) -> dict[str, str]:
     """The classes with the largest figure; a stable order keeps the model's for equals."""
     ranked = sorted(kinds.items(), key=lambda item: figure(item[1]), reverse=True)
     return {name: text(figure(totals)) for name, totals in ranked[:most]}
+
+
+Ranking = tuple[str, Callable[[KindTotals], float], Callable[[Any], str]]
+"""What stands before a ranking of classes, the figure that they are ranked by, and how it is written."""
+
+
+def by_depth(root: Node, depth: int | None, most: int, figures: str, rankings: Sequence[Ranking]) -> list[str]:
+    """For every depth the classes with the largest figures."""
+    lines = [
+        rule("Aggregated Profile per GPU", 29),
+        f"Top {most} modules in terms of {figures} at different model depths:",
+    ]
+    for level, kinds in enumerate(depth_table(root, depth)):
+        lines.append(f"depth {level}:")
+        lines += [f"    {label:<12}- {_top(kinds, most, figure, text)}" for label, figure, text in rankings]
+    return lines
 
 
 def doubts(profile: Profile) -> list[str]:

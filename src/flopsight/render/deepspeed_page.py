@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from .. import units
-from ..analysis.tables import KindTotals, depth_table, mark
+from ..analysis.tables import mark
 from ..results.node import Node
 from ..results.profile import Profile
 from ..results.timings import Stat
-from .deepspeed_lines import doubts, fact, module_repr, rule, top
+from .deepspeed_lines import Ranking, by_depth, doubts, fact, module_repr, rule
 
 NOTATIONS = """\
 Notations:
@@ -36,6 +36,11 @@ maximum system throughput.
 3. The fwd latency listed in the top module's profile is directly captured at the module forward function in PyTorch, thus \
 it can differ from the fwd latency shown above which is captured with nothing attached to the model."""
 
+RANKINGS: tuple[Ranking, ...] = (
+    ("params", lambda kind: kind.params, units.deepspeed_params),
+    ("MACs", lambda kind: kind.cost.macs, units.deepspeed_macs),
+    ("fwd latency", lambda kind: kind.latency, units.deepspeed_time),
+)
 NO_TIME = "4. Latency was not measured: the latencies and FLOPS below are 0."
 
 
@@ -66,18 +71,7 @@ def summary(profile: Profile) -> list[str]:
 
 def aggregated(profile: Profile, *, depth: int | None = None, top_modules: int = 1) -> list[str]:
     """For every depth the classes with the most parameters, MACs and time."""
-    lines = [
-        rule("Aggregated Profile per GPU", 29),
-        f"Top {top_modules} modules in terms of params, MACs or fwd latency at different model depths:",
-    ]
-    for level, kinds in enumerate(depth_table(profile.root, depth)):
-        lines += [
-            f"depth {level}:",
-            f"    params      - {top(kinds, top_modules, lambda kind: kind.params, units.deepspeed_params)}",
-            f"    MACs        - {top(kinds, top_modules, _macs, units.deepspeed_macs)}",
-            f"    fwd latency - {top(kinds, top_modules, lambda kind: kind.latency, units.deepspeed_time)}",
-        ]
-    return lines
+    return by_depth(profile.root, depth, top_modules, "params, MACs or fwd latency", RANKINGS)
 
 
 def described(profile: Profile) -> Callable[[Node], str]:
@@ -104,20 +98,13 @@ def described(profile: Profile) -> Callable[[Node], str]:
     return describe
 
 
-def _macs(kind: KindTotals) -> int:
-    return kind.cost.macs
-
-
 def _world(profile: Profile) -> list[str]:
     world = profile.world
     if world.size == 1 and profile.batch_size is None:
         return []
-    lines = [
-        fact("world size", str(world.size)),
-        fact("data parallel size", str(world.data_parallel)),
-        fact("model parallel size", str(world.model_parallel)),
-    ]
-    return lines + ([] if profile.batch_size is None else [fact("batch size per GPU", str(profile.batch_size))])
+    sizes: dict[str, int | None] = {"world size": world.size, "data parallel size": world.data_parallel}
+    sizes |= {"model parallel size": world.model_parallel, "batch size per GPU": profile.batch_size}
+    return [fact(name, str(size)) for name, size in sizes.items() if size is not None]
 
 
 def _size(profile: Profile) -> list[str]:
@@ -127,12 +114,8 @@ def _size(profile: Profile) -> list[str]:
     if whole is not None and (profile.unsharded is not None or whole.params != profile.params):
         params, flops = whole.params, whole.flops
     # a shard of every tensor is not 1/mp_size of the model, so the older profilers' equation would be false
-    params_label = (
-        "params of model = params per GPU * mp_size" if params == profile.params * ways else "params of model"
-    )
-    flops_label = "fwd flops of model"
-    if flops == profile.flops * ways:
-        flops_label += " = fwd flops per GPU * mp_size"
+    params_label = "params of model" + (" = params per GPU * mp_size" if params == profile.params * ways else "")
+    flops_label = "fwd flops of model" + (" = fwd flops per GPU * mp_size" if flops == profile.flops * ways else "")
     lines = [
         fact("params per gpu", units.deepspeed_params(profile.params)),
         fact(params_label, units.deepspeed_params(params)),

@@ -9,7 +9,7 @@ from inspect import Parameter, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import InputError, did_you_mean, whole_number
+from ..errors import InputError, check_known, did_you_mean, whole_number
 
 if TYPE_CHECKING:
     from ..results.profile import Profile
@@ -112,14 +112,14 @@ PICTURES = tuple(name for name, known in FORMATS.items() if known.picture)
 
 
 def find(name: str) -> Format:
-    """The format of that name; one sentence with the nearest name where there is none."""
+    """The format of that name; one sentence with the nearest name if there is none."""
     if name not in FORMATS:
-        raise InputError(f"There is no format {name!r}.{did_you_mean(name, PRINTED)} Formats: {', '.join(PRINTED)}.")
+        check_known(name, PRINTED, f"There is no format {name!r}", "Formats:")
     return FORMATS[name]
 
 
 def find_printed(name: str) -> Format:
-    """The format of that name, where it is one that can be printed."""
+    """The format of that name, if it can be printed."""
     found = find(name)
     if found.picture:
         raise InputError(f"The format {name} is a picture, not text to print: flopsight show FILE -o {name}.svg")

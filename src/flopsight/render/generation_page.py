@@ -12,7 +12,7 @@ from ..files.store import dumps
 from ..results.generation import Generation
 from .formats import Format
 from .html.static import standalone
-from .notebook import draw
+from .notebook import draw, said
 from .page import Column, Grid, Heading, Lines, Page
 from .plain import plain
 
@@ -37,27 +37,39 @@ def text(made: Generation, format: Format, options: Mapping[str, Any]) -> str:
 def page(made: Generation, *, on: str | None = None) -> Page:
     """The answers first, then times, memory and costs, then what is assumed."""
     serving = Serving(made, on)
-    said = [f"{name:<{LABEL}}{answer}" for name, answer in answers(serving)]
-    if serving.step_roof() is None:
-        said.append(f"least times are not known: {limit_unknown(made.last, on)}")
-    tables = [part for table in _tables(serving) if table.rows for part in (Heading(table.title), _grid(table))]
+    told = [f"{name:<{LABEL}}{answer}" for name, answer in answers(serving)]
     return [
-        Heading(_headed(serving)),
+        Heading(_title(serving)),
         Lines((model_line(made),)),
-        Lines(tuple(said)),
-        *tables,
-        Lines(tuple(notes(serving)), style="dim"),
+        Lines((*told, *_unknown(serving, on))),
+        *_tables(serving),
     ]
 
 
-def _headed(serving: Serving) -> str:
-    return title(serving.made) + (
-        f" for {serving.ceilings.name}" if serving.device is not None and serving.ceilings else ""
-    )
+def body(made: Generation, *, on: str | None = None) -> str:
+    """Everything below the title as HTML."""
+    serving = Serving(made, on)
+    first = draw([Lines((model_line(made),))]) + said(answers(serving))
+    return first + draw([Lines(tuple(_unknown(serving, on))), *_tables(serving)])
 
 
-def _tables(serving: Serving) -> tuple[Table, ...]:
-    return times(serving), memory(serving.made), costs(serving.made)
+def _title(serving: Serving) -> str:
+    device = f" for {serving.ceilings.name}" if serving.device is not None and serving.ceilings else ""
+    return f"{title(serving.made)}{device}"
+
+
+def _unknown(serving: Serving, on: str | None) -> list[str]:
+    if serving.step_roof() is not None:
+        return []
+    return [f"least times are not known: {limit_unknown(serving.made.last, on)}"]
+
+
+def _tables(serving: Serving) -> Page:
+    tables = [table for table in (times(serving), memory(serving.made), costs(serving.made)) if table.rows]
+    return [
+        *(part for table in tables for part in (Heading(table.title), _grid(table))),
+        Lines(tuple(notes(serving)), style="dim"),
+    ]
 
 
 def _grid(table: Table) -> Grid:
@@ -72,6 +84,5 @@ def _grid(table: Table) -> Grid:
 
 def html(made: Generation, *, on: str | None = None) -> str:
     """The page as one HTML file that needs nothing beside it."""
-    first, *rest = page(made, on=on)
-    assert isinstance(first, Heading)
-    return standalone(first.text, draw([first, *rest]))
+    name = _title(Serving(made, on))
+    return standalone(name, draw([Heading(name)]) + body(made, on=on))

@@ -49,19 +49,8 @@ def grid(table: Grid) -> str:
     )
     first, *lines = (" & ".join(cells) + r" \\" for cells in (head, *rows))
     shape = "".join("r" if column.right else "l" for column in table.columns)
-    return "\n".join(
-        (
-            PACKAGE,
-            rf"\begin{{tabular}}{{{shape}}}",
-            r"\toprule",
-            first,
-            r"\midrule",
-            *lines,
-            r"\bottomrule",
-            r"\end{tabular}",
-            "",
-        )
-    )
+    above = (PACKAGE, rf"\begin{{tabular}}{{{shape}}}", r"\toprule", first, r"\midrule")
+    return "\n".join((*above, *lines, r"\bottomrule", r"\end{tabular}", ""))
 
 
 def _with_unit(column: Column) -> Column:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from html import escape
 from typing import TYPE_CHECKING, Any
 
 from .. import units
 from ..analysis.folding import fold, shortened
-from ..analysis.headline import headline
+from ..analysis.headline import LABEL, headline
+from ..analysis.report.page_step import step_of
 from ..analysis.tables import own_rows, tree_rows
 from .columns import figures
 from .page import Column, Grid, Heading, Lines, Page
+from .palette import HUES
 from .summary import caveats, coverage_lines, title
 from .tree import tree_grid
 
@@ -32,38 +35,49 @@ STYLE = """
 .flopsight { --line: #8884; --soft: #808890; --warn: #b45309; --card: #8882; line-height: 1.4;
   table { border-collapse: collapse; margin: .3em 0; font-variant-numeric: tabular-nums; }
   td, th { text-align: right; padding: 1px 8px; white-space: nowrap; border-bottom: 1px solid #8883; background: none; }
-  th { font-weight: 600; } td:first-child, th:first-child { text-align: left; }
+  th { font-weight: 600; } td:first-child, th:first-child, .left { text-align: left; }
   .words td { text-align: left; white-space: normal; vertical-align: top; }
   summary { cursor: pointer; } .note { color: #b45309; } .red { color: #c0362c; } .green { color: #1d7f46; }
-  td.bar { min-width: 9em; background: linear-gradient(90deg, #56b4e9 var(--part), transparent 0) no-repeat 0 50% / 100% 70%; }
+  td.bar { min-width: 9em; background: linear-gradient(90deg, HUE var(--part), transparent 0) no-repeat 0 50% / 100% 70%; }
+  .said { display: flex; } .said b { flex: 0 0 5.5em; font-weight: 400; color: var(--soft); }
   .card div { display: flex; justify-content: space-between; gap: 1rem; max-width: 30em; }
-"""
-COLOURS = ("red", "green")
-"""Styles of a terminal that a notebook shows too."""
+""".replace("HUE", HUES[0])
+COLOURS = ("red", "green", "left")
+"""Styles of a terminal that a notebook shows too, and the side of words."""
+NOTHING: Mapping[str, Sequence[str]] = {}
 
 
 def profile_html(profile: Profile) -> str:
     """What a profile says first, and its heaviest modules; opened, its tree, its coverage and its notes."""
     notes = "".join(f'<div class="note">{escape(text)}</div>' for text in caveats(profile))
     covered = "" if profile.coverage.complete else "<br>".join(map(escape, coverage_lines(profile)))
-    first = "".join(f"<div>{escape(line)}</div>" for line in headline(profile))
+    first = said((line[:LABEL].strip(), line[LABEL:]) for line in headline(profile))
     opened = _tree(profile.root, trained=profile.trained) + covered + notes
     top = f"<b>{escape(title(profile))}</b>{first}{_heaviest(profile)}"
     return f'<div class="flopsight">{_styled()}{top}{_details(f"{profile.one_line}", opened)}</div>'
 
 
+def said(answers: Iterable[tuple[str, str]]) -> str:
+    """Lines that each begin with a label, one below the other."""
+    return "".join(
+        f'<div class="said"><b>{escape(name)}</b><span>{escape(text)}</span></div>' for name, text in answers
+    )
+
+
 def _heaviest(profile: Profile) -> str:
     """The modules that take most of the time, or of the work if nothing was timed: a bar is the share of the whole."""
-    by = "latency" if profile.root.latency else "flops"
-    rows = [row for row in own_rows(fold(profile.root), by) if row[by]][:FIRST_ROWS]
+    step = step_of(profile)
+    by = "latency" if step.whole else "flops"
+    rows = [row for row in own_rows(fold(step.timed), by, telling=(by,)) if row[by]][:FIRST_ROWS]
     if not rows:
         return ""
     names = Column("module", tuple(f"{row.path or row.name} {row.kind}".strip() for row in rows), right=False)
-    columns = [
-        column for column in figures(rows, trained=profile.trained) if column.title in ("params", "FLOPs", "latency")
-    ]
+    titles = {"params": "params", "FLOPs": "FLOPs", "latency": f"time of the {step.word}"}
+    shown = (column for column in figures(rows, trained=profile.trained) if column.title in titles)
+    columns = [replace(column, title=titles[column.title]) for column in shown]
     shares = [row.shares[by] or 0.0 for row in rows]
-    return _table(Grid((names, *columns)), bars=shares)
+    bars = [f'<td class="bar" style="--part:{share:.1%}"></td>' for share in shares]
+    return table(Grid((names, *columns)), {"share": [f"<td>{units.percent(share)}</td>" for share in shares], "": bars})
 
 
 def node_html(node: Node) -> str:
@@ -94,11 +108,10 @@ def _sweep_html(sweep: Sweep) -> str:
 
 def _generation_html(made: Generation) -> str:
     """What serving takes."""
-    from .generation_page import page
+    from ..analysis.serving_facts import title as named
+    from .generation_page import body
 
-    first, *rest = page(made)
-    assert isinstance(first, Heading)
-    return _card(first.text, draw(rest))
+    return _card(named(made), body(made))
 
 
 def _run_html(run: Run) -> str:
@@ -117,14 +130,9 @@ def _plan_html(plan: Plan) -> str:
 
 def _findings_html(found: Sequence[Finding]) -> str:
     """Findings as rows: what, where, the evidence, what it brings at most, the next move."""
-    columns = {
-        "finding": [one.what for one in found],
-        "to win": [one.win for one in found],
-        "where": [one.place for one in found],
-        "evidence": [one.evidence for one in found],
-        "next": [one.next_move for one in found],
-    }
-    grid = Grid(tuple(Column(name, tuple(cells), right=False) for name, cells in columns.items()))
+    heads = {"finding": "what", "to win": "win", "where": "place", "evidence": "evidence", "next": "next_move"}
+    cells = {head: tuple(getattr(one, name) for one in found) for head, name in heads.items()}
+    grid = Grid(tuple(Column(head, texts, right=False) for head, texts in cells.items()))
     number = f"{len(found)} finding{'' if len(found) == 1 else 's'}"
     return _card(number, f'<div class="words">{draw([grid])}</div>' if found else "Nothing found to change.")
 
@@ -156,27 +164,32 @@ def _part(part: Heading | Lines | Grid) -> str:
     if isinstance(part, Heading):
         return f"<b>{escape(part.text)}</b>"
     if isinstance(part, Grid):
-        return _table(part)
+        return table(part)
     styles = part.styles or (part.style,) * len(part.lines)
     return "".join(f"<div{_class(style)}>{escape(line)}</div>" for line, style in zip(part.lines, styles, strict=True))
 
 
-def _table(grid: Grid, bars: Sequence[float] = ()) -> str:
-    """Rows of cells; `bars` are shares that end each row."""
-    head = "".join(f"<th>{escape(column.title)}</th>" for column in grid.columns)
-    head += "<th>share</th><th></th>" if bars else ""
-    ends = [f'<td>{units.percent(share)}</td><td class="bar" style="--part:{share:.1%}"></td>' for share in bars]
+def table(grid: Grid, more: Mapping[str, Sequence[str]] = NOTHING, rows: Sequence[str] = ()) -> str:
+    """Rows of cells; `more` are further columns whose cells are HTML already, `rows` the attributes of each row."""
+    sides = ["" if column.right else "left" for column in grid.columns]
+    titles = zip((*(column.title for column in grid.columns), *more), (*sides, *("left" for _ in more)), strict=True)
+    head = "".join(f"<th{_class(side)}>{escape(title)}</th>" for title, side in titles)
     body = []
     for place, (depth, cells) in enumerate(grid.rows()):
-        styles = [_class(column.styles[place]) if column.styles else "" for column in grid.columns]
+        styles = [
+            _class(column.styles[place] if column.styles else "", side)
+            for column, side in zip(grid.columns, sides, strict=True)
+        ]
         name, *rest = (f"<td{style}>{escape(cell)}</td>" for style, cell in zip(styles, cells, strict=True))
-        end = ends[place] if ends else ""
-        body.append(f"<tr>{name.replace('>', '>' + '&emsp;' * depth, 1)}{''.join(rest)}{end}</tr>")
+        rest += [drawn[place] for drawn in more.values()]
+        own = rows[place] if rows else ""
+        body.append(f"<tr{own}>{name.replace('>', '>' + '&emsp;' * depth, 1)}{''.join(rest)}</tr>")
     return f"<table><tr>{head}</tr>{''.join(body)}</table>"
 
 
-def _class(style: str) -> str:
-    return f' class="{style}"' if style in COLOURS else ""
+def _class(*styles: str) -> str:
+    found = " ".join(style for style in styles if style in COLOURS)
+    return f' class="{found}"' if found else ""
 
 
 def _card(headline: str, inside: str, look: str = "") -> str:

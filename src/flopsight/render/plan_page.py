@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
+from math import ceil
 from pathlib import Path
 
 from .. import units
@@ -11,19 +12,21 @@ from ..errors import InputError
 from ..files.store import dumps
 from ..files.whole_files import write_text
 from ..results.plan import Plan, PlanOption
-from .html.static import standalone
+from .html.static import head, standalone
+from .notebook import table
+from .page import Column, Grid
+from .palette import GREY, KINDS, PIECES
+from .plain import grid_lines
 
 TOP = 12
 """Options that are printed if no other number is asked for."""
-MESH, CHECKPOINT, BOUND = "mesh", "checkpoint", "bound"
+WORDS = ("mesh", "checkpoint", "bound")
 """Columns of words."""
-COLOURS = (
-    "#4f7cff", "#f59e0b", "#10b981", "#ef4444", "#8b5cf6", "#06b6d4", "#ec4899", "#84cc16", "#64748b", "#b45309",
-)  # fmt: skip
+GPUS, FIRST = "GPUs", "predicted first token"
 BARS = """
 .bar { display: flex; height: 1.1rem; min-width: 12rem; background: var(--card); border-radius: 3px; overflow: hidden; }
-.bar i { display: block; height: 100%; } .key { display: inline-block; width: .8rem; height: .8rem; border-radius: 2px; margin: 0 .3rem 0 1rem; }
-td.over { color: var(--warn); } tr.no { opacity: .6; } td:first-child { white-space: nowrap; }
+.bar i { display: block; height: 100%; } .key { white-space: nowrap; margin-left: 1rem; } .key i { display: inline-block; width: .8rem; height: .8rem; border-radius: 2px; margin-right: .3rem; }
+tr.no { opacity: .6; } td:first-child { white-space: nowrap; }
 """
 SUFFIXES = (".json", ".html", ".txt")
 
@@ -44,10 +47,14 @@ def check_plan_file(path: Path) -> None:
 def plan_text(plan: Plan, *, top: int | None = None) -> str:
     """The best option with its reasons and assumptions, then the options, the fastest first."""
     best = plan.best
-    lines = [title(plan), "", *_headline(best, served="serve" in plan.settings)]
+    lines = [title(plan), "", *_headline(plan)]
     lines += ["", *_parts("Predicted step", best.parts, units.seconds), *_parts("Memory", best.memory, units.size)]
     shown = plan.options[: top or TOP]
-    lines += ["", *_table(_rows(plan, shown))]
+    if len(plan.sizes) > 1:
+        lines += ["", "Best of each number of GPUs:", *_table(plan, _best_of_each(plan)), "", "All options:"]
+    else:
+        lines.append("")
+    lines += _table(plan, shown)
     left = len(plan.options) - len(shown)
     if left:
         fitting = sum(option.fits for option in plan.options)
@@ -58,37 +65,52 @@ def plan_text(plan: Plan, *, top: int | None = None) -> str:
 
 def title(plan: Plan) -> str:
     """What was planned."""
-    words = ", ".join(
+    return f"{_where(plan)}: {_settings(plan)}"
+
+
+def _where(plan: Plan) -> str:
+    return f"{plan.target} on {', '.join(f'{size:,}' for size in plan.sizes)} x {plan.device}"
+
+
+def _settings(plan: Plan) -> str:
+    return ", ".join(
         f"{name} {value}" if name not in ("precision", "optimizer", "sequence") else value
         for name, value in plan.settings.items()
         if (name, value) not in (("compile", "no"), ("serve", "yes"))
     )
-    return f"{plan.target} on {plan.gpus:,} x {plan.device}: {words}"
 
 
-def _headline(best: PlanOption, *, served: bool) -> list[str]:
+def _headline(plan: Plan) -> list[str]:
+    best, served = plan.best, "serve" in plan.settings
     speed = f"predicted {units.seconds(best.step)} a step, {_speed(best)}, MFU {units.percent(best.mfu)}"
     split = f"micro-batch {best.micro_batch}, accumulated {best.accumulate}x, checkpointing {best.checkpoint}"
     if served:
         split = f"{best.micro_batch:,} sequences at once, {best.samples:,} on all GPUs"
+    where = best.mesh_text if plan.sizes == (best.gpus,) else f"{best.gpus:,} GPUs, {best.mesh_text}"
     fit = f"{units.size(best.peak_bytes)} of {units.size(best.room)}"
     if not best.fits:
         return [
-            f"Nothing fits. Nearest: {best.mesh_text}, {split}: {fit}",
+            f"Nothing fits. Nearest: {where}, {split}: {fit}",
             f"  {best.why}",
-            f"  {least_that_fits(best)}",
+            f"  {least_that_fits(best, served=served)}",
         ]
-    return [f"Best: {best.mesh_text}, {split}", f"  {speed}, peak {fit}", f"  {best.why}"]
+    return [f"Best: {where}, {split}", f"  {speed}, peak {fit}", f"  {best.why}"]
 
 
-def least_that_fits(option: PlanOption) -> str:
+def least_that_fits(option: PlanOption, *, served: bool = False) -> str:
     """What would make an option fit: the GPUs that its lasting memory asks for, or a smaller input."""
+    if served:
+        return (
+            f"weights, cache and temporaries of its {option.samples:,} sequences are {units.size(option.peak_bytes * option.gpus)} on "
+            f"all GPUs: about {ceil(option.peak_bytes * option.gpus / option.room):,} would hold them, divided by tp or pp"
+        )
     lasting = sum(size for kind, size in option.memory.items() if kind in ("parameters", "optimizer", "gradients"))
     moving = option.peak_bytes - lasting
     if moving < option.room:
-        sharded = lasting * option.gpus / (option.room - moving)
+        sharded = lasting * option.gpus / option.mesh.get("dp", 1) / (option.room - moving)
         return f"about {int(-(-sharded // 8) * 8):,} GPUs would hold it if weights, gradients and state are sharded over all"
-    return "what comes and goes alone does not fit: take a shorter sequence, more tp or cp, or checkpoint=full"
+    ways = ["a shorter sequence", "more tp or cp", *(["checkpoint=full"] if option.checkpoint != "full" else [])]
+    return f"what comes and goes alone does not fit: take {' or '.join([', '.join(ways[:-1]), ways[-1]])}"
 
 
 def _speed(option: PlanOption) -> str:
@@ -105,23 +127,38 @@ def _parts(name: str, parts: Mapping[str, float], say: Callable[[float], str]) -
     return [f"{name} {say(whole)}: {text}"]
 
 
-def _rows(plan: Plan, options: Sequence[PlanOption]) -> list[list[str]]:
-    """The head of the table, and a row for each option; one that serves has sequences and no way of checkpointing."""
+def _grid(plan: Plan, options: Sequence[PlanOption]) -> Grid:
+    """A row for each option; one that serves has sequences and no way of checkpointing."""
     served = "serve" in plan.settings
-    named = {
-        MESH: lambda one: one.mesh_text,
+    named: dict[str, Callable[[PlanOption], str]] = {
+        GPUS: lambda one: f"{one.gpus:,}",
+        "mesh": lambda one: one.mesh_text,
         "sequences" if served else "micro-batch": lambda one: f"{one.micro_batch:,}",
         "accumulate": lambda one: str(one.accumulate),
-        CHECKPOINT: lambda one: one.checkpoint,
+        "checkpoint": lambda one: one.checkpoint,
         "peak": lambda one: units.size(one.peak_bytes),
         "of GPU": lambda one: units.percent(one.peak_bytes / one.room) if one.fits else "too large",
+        FIRST: lambda one: units.seconds(one.first_token) if one.first_token else "",
         "predicted step": lambda one: units.seconds(one.step),
         "MFU": lambda one: units.percent(one.mfu),
-        BOUND: lambda one: one.bound,
+        "bound": lambda one: one.bound,
         "samples/s" if plan.best.tokens is None else "tokens/s/GPU": _rate,
     }
-    columns = [name for name in named if not (served and name in ("accumulate", CHECKPOINT))]
-    return [columns, *([named[name](option) for name in columns] for option in options)]
+    left_out = {"accumulate", "checkpoint"} if served else {FIRST}
+    if len(plan.sizes) == 1:
+        left_out.add(GPUS)
+    shown = [name for name in named if name not in left_out]
+    return Grid(tuple(Column(name, tuple(map(named[name], options)), right=name not in WORDS) for name in shown))
+
+
+def _table(plan: Plan, options: Sequence[PlanOption]) -> list[str]:
+    """The grid of options as text, without a rule below its head."""
+    head, _rule, *rows = grid_lines(_grid(plan, options))
+    return [head, *rows]
+
+
+def _best_of_each(plan: Plan) -> list[PlanOption]:
+    return [plan.best_of(size) for size in plan.sizes]
 
 
 def _rate(option: PlanOption) -> str:
@@ -129,62 +166,85 @@ def _rate(option: PlanOption) -> str:
     return f"{option.samples_per_second:,.1f}" if tokens is None else f"{tokens:,.0f}"
 
 
-def _table(rows: Sequence[Sequence[str]]) -> list[str]:
-    widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
-    return [
-        "  ".join(
-            cell.ljust(width) if name in (MESH, CHECKPOINT, BOUND) else cell.rjust(width)
-            for name, cell, width in zip(rows[0], row, widths, strict=True)
-        ).rstrip()
-        for row in rows
-    ]
-
-
 def plan_html(plan: Plan) -> str:
     """The plan as one page that needs nothing beside it."""
-    return standalone(f"Plan of {plan.target}", f"<h1>{escape(title(plan))}</h1>{plan_body(plan)}", BARS)
+    first, *rest = _headline(plan)
+    told = "".join(f'<p class="soft">{escape(line.strip())}</p>' for line in (rest[1:] if plan.best.fits else rest))
+    top = head(_where(plan), _settings(plan), first, _tiles(plan.best))
+    return standalone(f"Plan of {plan.target}", f"{top}{told}{_options(plan)}", BARS)
 
 
 def plan_body(plan: Plan) -> str:
-    """Everything below the title."""
+    """Everything below the title, as a notebook shows it."""
+    return "".join(f"<p>{escape(line.strip())}</p>" for line in _headline(plan)) + _options(plan)
+
+
+def _tiles(best: PlanOption) -> list[tuple[str, str, str]]:
+    """The figures of the best option that a reader asks for first: label, value, note; one that does not fit has no speed."""
+    memory = ("Peak memory", units.size(best.peak_bytes), f"of {units.size(best.room)} free on a GPU")
+    if not best.fits:
+        return [memory]
+    part, spent = max(best.parts.items(), key=lambda item: item[1])
+    first = ("Predicted first token", units.seconds(best.first_token), "") if best.first_token else None
+    per = "samples" if best.tokens is None else "tokens"
+    rate = best.tokens_per_second_per_gpu or best.samples_per_second
+    on = f"on {best.gpus:,} GPUs" if best.tokens is None else f"on each of {best.gpus:,} GPUs"
+    return [
+        *([first] if first else []),
+        ("Predicted step", units.seconds(best.step), f"{units.percent(spent / best.step)} of it is {part}"),
+        (f"{per.capitalize()} a second", units.si(rate), on),
+        ("MFU", units.percent(best.mfu), f"{best.tflops_per_gpu:,.3g} TFLOP/s a GPU"),
+        memory,
+    ]
+
+
+def _options(plan: Plan) -> str:
+    """The options as rows, and what is assumed."""
     best = plan.best
-    kinds = list(dict.fromkeys(kind for option in plan.options for kind in option.memory))
-    parts = list(dict.fromkeys(name for option in plan.options for name in option.parts))
+    kinds = _coloured([option.memory for option in plan.options])
+    parts = _coloured([option.parts for option in plan.options])
     slowest = max(
         (option.step / option.samples for option in plan.options if option.fits), default=best.step / best.samples
     )
-    names, *cells = _rows(plan, plan.options)
-    head = "".join(f"<th>{escape(name)}</th>" for name in names)
-    rows = "".join(
-        f'<tr class="{"" if option.fits else "no"}" title="{escape(option.why)}">'
-        + "".join(f"<td>{escape(cell)}</td>" for cell in row)
-        + f"<td>{_bar(option.memory, kinds, option.room)}</td>"
-        + f"<td>{_bar(option.parts, parts, slowest * option.samples)}</td></tr>"
-        for option, row in zip(plan.options, cells, strict=True)
-    )
+    per = f"predicted step a {'sequence' if 'serve' in plan.settings else 'sample'}"
+
+    def drawn(options: Sequence[PlanOption]) -> str:
+        memory = [_bar(option.memory, kinds, option.room) for option in options]
+        seconds = [_bar(option.parts, parts, slowest * option.samples) for option in options]
+        rows = [f' class="{"" if option.fits else "no"}" title="{escape(option.why)}"' for option in options]
+        return table(_grid(plan, options), {"memory": memory, per: seconds}, rows)
+
+    each = f"<h2>Best of each number of GPUs</h2>{drawn(_best_of_each(plan))}<h2>All options</h2>"
     body = [
-        *(f"<p>{escape(line.strip())}</p>" for line in _headline(best, served="serve" in plan.settings)),
-        f"<p>Memory, against what a GPU has:{_keys(kinds)}</p><p>Predicted step:{_keys(parts)}</p>",
-        f"<table><tr>{head}<th>memory</th><th>predicted step</th></tr>{rows}</table>",
+        f"<p>Memory, against what a GPU has:{_keys(kinds)}</p><p>{per.capitalize()}:{_keys(parts)}</p>",
+        *([each] if len(plan.sizes) > 1 else []),
+        drawn(plan.options),
         "<h2>Assumed</h2>",
-        *(f'<p class="soft">{escape(line)}</p>' for line in best.assumptions),
+        f'<ul class="soft">{"".join(f"<li>{escape(line)}</li>" for line in best.assumptions)}</ul>',
     ]
     return "".join(body)
 
 
-def _bar(parts: Mapping[str, float], kinds: list[str], full: float) -> str:
-    """Parts as coloured pieces of a bar that is full at `full`, and shrunk to it if they are more."""
+def _coloured(options: Sequence[Mapping[str, float]]) -> dict[str, str]:
+    """A colour for each part that an option has: that of the report page if it is a kind of memory."""
+    names = dict.fromkeys(name for parts in options for name in parts)
+    kinds = KINDS if "parameters" in names else {}
+    return {name: kinds.get(name, GREY if kinds else PIECES[at % len(PIECES)]) for at, name in enumerate(names)}
+
+
+def _bar(parts: Mapping[str, float], colours: Mapping[str, str], full: float) -> str:
+    """A cell with parts as coloured pieces of a bar that is full at `full`, and shrunk to it if they are more."""
     scale = max(full, sum(parts.values())) or 1.0
     pieces = "".join(
-        f'<i style="width:{100 * parts[kind] / scale:.2f}%;background:{COLOURS[place % len(COLOURS)]}" title="{escape(kind)}"></i>'
-        for place, kind in enumerate(kinds)
+        f'<i style="width:{100 * parts[kind] / scale:.2f}%;background:{colour}" title="{escape(kind)}"></i>'
+        for kind, colour in colours.items()
         if parts.get(kind)
     )
-    return f'<div class="bar">{pieces}</div>'
+    return f'<td><div class="bar">{pieces}</div></td>'
 
 
-def _keys(kinds: list[str]) -> str:
+def _keys(colours: Mapping[str, str]) -> str:
     return "".join(
-        f'<span class="key" style="background:{COLOURS[place % len(COLOURS)]}"></span>{escape(kind)}'
-        for place, kind in enumerate(kinds)
+        f' <span class="key"><i style="background:{colour}"></i>{escape(kind)}</span>'
+        for kind, colour in colours.items()
     )

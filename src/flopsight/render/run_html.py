@@ -8,7 +8,11 @@ from html import escape
 from .. import units
 from ..results.run import Interval, Run, thinned
 from . import render
+from . import svg_pieces as svg
 from .html.static import standalone
+from .notebook import table
+from .page import Column, Grid
+from .palette import LINE
 from .run_page import facts, where
 
 POINTS = 400
@@ -24,9 +28,11 @@ CURVES: tuple[tuple[str, Read, Callable[[float], str]], ...] = (
     ("Peak memory", lambda one: one.peak_bytes, units.size),
     ("Joules a step", lambda one: one.joules, units.si),
 )
+MOST_SLOW = 200
+"""Slow steps that are marked and listed."""
 LOOK = """
-svg { width: 100%; height: auto; } .line { fill: none; stroke: #4f7cff; stroke-width: 1.5; } .axis { stroke: var(--line); }
-text { font: 11px system-ui, sans-serif; fill: var(--soft); } .slow { stroke: var(--warn); stroke-width: 1; opacity: .6; }
+svg { width: 100%; height: auto; } text { font: 11px system-ui, sans-serif; fill: var(--soft); } .slow { opacity: .6; }
+@media (max-width: 600px) { svg { overflow: visible; } text { font-size: 22px; } }
 """
 
 
@@ -43,7 +49,7 @@ def body(run: Run) -> str:
         rows = "".join(f"<div><span>{escape(n)}</span><span>{escape(v)}</span></div>" for n, v in facts(run))
         parts += [f'<div class="cards"><div class="card">{rows}</div></div>', *_curves(run)]
     if run.slow:
-        parts += ["<h2>Slow steps</h2>", _slow(run)]
+        parts += ["<h2>Slow steps</h2>", table(_slow(run))]
     parts += [f'<p class="warn">{escape(note)}</p>' for note in run.notes]
     if run.profile is not None:
         drawn = render(run.profile, "tree", depth=3)
@@ -62,43 +68,27 @@ def _curves(run: Run) -> list[str]:
 
 
 def _drawing(points: Sequence[tuple[float, float]], run: Run, text: Callable[[float], str], title: str) -> str:
-    most = max(value for _, value in points) or 1.0
-    steps = max(1, run.steps)
+    most, steps, base = max(value for _, value in points) or 1.0, max(1, run.steps), HEIGHT - BOTTOM
 
-    def x(step: float) -> float:
-        return LEFT + (WIDTH - LEFT) * step / steps
+    def place(step: float, value: float) -> tuple[float, float]:
+        return LEFT + (WIDTH - LEFT) * step / steps, TOP + (base - TOP) * (1 - value / most)
 
-    def y(value: float) -> float:
-        return TOP + (HEIGHT - TOP - BOTTOM) * (1 - value / most)
-
-    line = " ".join(f"{x(step):.1f},{y(value):.1f}" for step, value in points)
-    marks = "".join(
-        f'<line class="slow" x1="{x(slow.step):.1f}" x2="{x(slow.step):.1f}" y1="{TOP}" y2="{HEIGHT - BOTTOM}">'
-        f"<title>{escape(f'step {slow.step:,}: {slow.why}')}</title></line>"
-        for slow in run.slow[:200]
-    )
-    scale = "".join(
-        f'<line class="axis" x1="{LEFT}" x2="{WIDTH}" y1="{y(value):.1f}" y2="{y(value):.1f}"/>'
-        f'<text x="{LEFT - 6}" y="{y(value) + 4:.1f}" text-anchor="end">{escape(text(value))}</text>'
-        for value in (most, most / 2)
-    )
-    base = HEIGHT - BOTTOM
-    dots = "".join(
-        f'<circle cx="{x(step):.1f}" cy="{y(value):.1f}" r="2" fill="#4f7cff"/>' for step, value in points[:1]
-    )
-    return (
-        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(title)}">{scale}'
-        f'<line class="axis" x1="{LEFT}" x2="{WIDTH}" y1="{base}" y2="{base}"/>{marks}'
-        f'<polyline class="line" points="{line}"/>{dots if len(points) == 1 else ""}'
-        f'<text x="{LEFT}" y="{HEIGHT - 6}">step 0</text>'
-        f'<text x="{WIDTH}" y="{HEIGHT - 6}" text-anchor="end">step {steps - 1:,}</text></svg>'
-    )
+    drawn = [svg.line(LEFT, y, WIDTH, y, "var(--line)") for _, y in (place(0, value) for value in (most, most / 2, 0))]
+    drawn += [svg.words(LEFT - 6, place(0, value)[1] + 4, text(value), anchor="end") for value in (most, most / 2)]
+    for slow in run.slow[:MOST_SLOW]:
+        x, said = place(slow.step, 0)[0], escape(f"step {slow.step:,}: {slow.why}")
+        drawn.append(f'<g class="slow">{svg.line(x, TOP, x, base, "var(--warn)")}<title>{said}</title></g>')
+    placed = [place(*point) for point in points]
+    drawn.append(svg.curve(placed, LINE, 1.5) if len(placed) > 1 else svg.dot(*placed[0], LINE, 2))
+    drawn += [svg.words(LEFT, HEIGHT - 6, "step 0"), svg.words(WIDTH, HEIGHT - 6, f"step {steps - 1:,}", anchor="end")]
+    return f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(title)}">{"".join(drawn)}</svg>'
 
 
-def _slow(run: Run) -> str:
-    rows = "".join(
-        f"<tr><td>{slow.step:,}</td><td>{units.seconds(slow.seconds)}</td><td>{units.seconds(slow.usual)}</td>"
-        f"<td>{escape(slow.why)}</td></tr>"
-        for slow in sorted(run.slow, key=lambda slow: slow.step)[:200]
-    )
-    return f"<table><tr><th>step</th><th>took</th><th>usually</th><th>what grew</th></tr>{rows}</table>"
+def _slow(run: Run) -> Grid:
+    slow = sorted(run.slow, key=lambda slow: slow.step)[:MOST_SLOW]
+    return Grid((
+        Column("step", tuple(f"{one.step:,}" for one in slow)),
+        Column("took", tuple(units.seconds(one.seconds) for one in slow)),
+        Column("usually", tuple(units.seconds(one.usual) for one in slow)),
+        Column("what grew", tuple(one.why for one in slow), right=False),
+    ))  # fmt: skip

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from .. import units
 from ..files.printable import one_line
 from ..results.run import Interval, Run, thinned
+from .page import Column, Grid
+from .plain import grid_lines
 
 ROWS = 12
 """Rows of the table over time."""
@@ -15,22 +18,17 @@ MOST_SLOW = 8
 
 def line(interval: Interval) -> str:
     """One interval in a line."""
-    parts = [f"step {interval.last:,}"]
-    if interval.mfu is not None:
-        parts.append(f"MFU {units.percent(interval.mfu)}")
-    if interval.step_seconds is not None:
-        parts.append(f"{units.seconds(interval.step_seconds)} a step")
-    if interval.model_flops is not None:
-        parts.append(f"{units.si(interval.model_flops, 'FLOP')} a step")
-    if interval.tokens_per_second is not None:
-        parts.append(f"{units.si(interval.tokens_per_second)} tokens/s")
-    elif interval.samples_per_second is not None:
-        parts.append(f"{units.si(interval.samples_per_second)} samples/s")
-    if interval.peak_bytes is not None:
-        parts.append(f"peak {units.size(interval.peak_bytes)}")
-    if interval.joules is not None:
-        parts.append(f"{_joules(interval.joules)} a step")
-    return "flopsight: " + ", ".join(parts)
+    tokens = _said(interval.tokens_per_second, units.si, "{} tokens/s")
+    parts = [
+        f"step {interval.last:,}",
+        _said(interval.mfu, units.percent, "MFU {}"),
+        _said(interval.step_seconds, units.seconds, "{} a step"),
+        _said(interval.model_flops, _flops, "{} a step"),
+        tokens or _said(interval.samples_per_second, units.si, "{} samples/s"),
+        _said(interval.peak_bytes, units.size, "peak {}"),
+        _said(interval.joules, _joules, "{} a step"),
+    ]
+    return "flopsight: " + ", ".join(part for part in parts if part is not None)
 
 
 def text(run: Run) -> str:
@@ -38,7 +36,8 @@ def text(run: Run) -> str:
     whole = run.whole
     if whole is None:
         return "\n".join(["No step was seen.", *map(one_line, run.notes)])
-    lines = [f"{one_line(run.model) or 'A run'}: {_steps(run.steps)}, {where(run)}".rstrip(", "), ""]
+    steps = f"{run.steps:,} step{'s' if run.steps != 1 else ''}"
+    lines = [f"{one_line(run.model) or 'A run'}: {steps}, {where(run)}".rstrip(", "), ""]
     lines += [f"  {name:<24}{value}" for name, value in facts(run)]
     rows = thinned(run.intervals, ROWS)
     if len(rows) > 1:
@@ -95,36 +94,33 @@ def facts(run: Run) -> list[tuple[str, str]]:
     whole = run.whole
     assert whole is not None
     found: list[tuple[str, str | None]] = [
-        ("MFU", _share(whole.mfu)),
-        ("HFU", _share(whole.hfu) if whole.hfu != whole.mfu else None),
-        ("model FLOPs a step", _si(whole.model_flops, "FLOP")),
+        ("MFU", _said(whole.mfu, units.percent)),
+        ("HFU", _said(whole.hfu, units.percent) if whole.hfu != whole.mfu else None),
+        ("model FLOPs a step", _said(whole.model_flops, _flops)),
         ("step, median", _spread(run)),
-        ("step, mean", None if whole.step_seconds is None else units.seconds(whole.step_seconds)),
+        ("step, mean", _said(whole.step_seconds, units.seconds)),
         ("waiting for data", _wait(whole)),
-        ("tokens", _si(whole.tokens_per_second, "/s")),
-        ("samples", _si(whole.samples_per_second, "/s")),
-        ("peak memory", None if whole.peak_bytes is None else units.size(whole.peak_bytes)),
+        ("tokens", _said(whole.tokens_per_second, _per_second)),
+        ("samples", _said(whole.samples_per_second, _per_second)),
+        ("peak memory", _said(whole.peak_bytes, units.size)),
         ("energy a step", _energy(whole)),
-        ("energy a token", _joules(whole.joules_per_token)),
-        ("energy a sample", _joules(whole.joules_per_sample)),
+        ("energy a token", _said(whole.joules_per_token, _joules)),
+        ("energy a sample", _said(whole.joules_per_sample, _joules)),
         ("updates skipped", f"{whole.skipped:,}" if whole.skipped else None),
-        ("validation, apart", _validation(whole)),
-        ("steps interpolated", f"{whole.estimated:,}" if whole.estimated else None),
+        ("validation, apart", _apart(whole.validation_seconds, whole.validations, "call")),
+        ("checkpoints, apart", _apart(whole.saving_seconds, whole.saves, "file")),
+        ("steps estimated", f"{whole.estimated:,}" if whole.estimated else None),
         ("kinds of calls counted", f"{run.shapes:,}" if run.shapes else None),
     ]
     return [(name, value) for name, value in found if value is not None]
 
 
-def _steps(number: int) -> str:
-    return f"{number:,} step{'s' if number != 1 else ''}"
+def _said(value: float | None, text: Callable[[float], str], around: str = "{}") -> str | None:
+    """A value as text inside other words; None if it is not known."""
+    return None if value is None else around.format(text(value))
 
 
-def _share(value: float | None) -> str | None:
-    return None if value is None else units.percent(value)
-
-
-def _si(value: float | None, unit: str) -> str | None:
-    return None if value is None else units.si(value, unit)
+_flops, _per_second = partial(units.si, unit="FLOP"), partial(units.si, unit="/s")
 
 
 def _spread(run: Run) -> str | None:
@@ -144,44 +140,32 @@ def _wait(whole: Interval) -> str | None:
 
 
 def _energy(whole: Interval) -> str | None:
-    if whole.joules is None:
-        return None
-    idle = _joules(whole.idle_joules)
-    return _joules(whole.joules) if idle is None else f"{_joules(whole.joules)}, of which {idle} idle power"
+    used, idle = _said(whole.joules, _joules), _said(whole.idle_joules, _joules, ", of which {} idle power")
+    return None if used is None else f"{used}{idle or ''}"
 
 
-def _joules(value: float | None) -> str | None:
-    if value is None:
-        return None
+def _joules(value: float) -> str:
     return units.si(value, "J") if value >= 1 else units.si(1000 * value, "mJ")
 
 
-def _validation(whole: Interval) -> str | None:
-    if not whole.validations:
+def _apart(seconds: float, number: int, thing: str) -> str | None:
+    if not number:
         return None
-    calls = f"{whole.validations:,} call{'s' if whole.validations != 1 else ''}"
-    return f"{units.seconds(whole.validation_seconds)}, {calls}"
+    return f"{units.seconds(seconds)}, {number:,} {thing}{'s' if number != 1 else ''}"
 
 
 def _table(rows: tuple[Interval, ...]) -> list[str]:
-    columns = {
+    columns: dict[str, list[str | None]] = {
         "steps": [f"{row.first:,}-{row.last:,}" if row.steps > 1 else f"{row.first:,}" for row in rows],
-        "step": [_seconds(row.step_seconds) for row in rows],
-        "MFU": [_share(row.mfu) or "" for row in rows],
-        "FLOPs": [_si(row.model_flops, "") or "" for row in rows],
-        "tokens/s": [_si(row.tokens_per_second, "") or "" for row in rows],
-        "samples/s": [_si(row.samples_per_second, "") or "" for row in rows],
-        "data wait": [_seconds(row.data_wait_seconds) for row in rows],
-        "peak": ["" if row.peak_bytes is None else units.size(row.peak_bytes) for row in rows],
+        "step": [_said(row.step_seconds, units.seconds) for row in rows],
+        "MFU": [_said(row.mfu, units.percent) for row in rows],
+        "FLOPs": [_said(row.model_flops, units.si) for row in rows],
+        "tokens/s": [_said(row.tokens_per_second, units.si) for row in rows],
+        "samples/s": [_said(row.samples_per_second, units.si) for row in rows],
+        "data wait": [_said(row.data_wait_seconds, units.seconds) for row in rows],
+        "peak": [_said(row.peak_bytes, units.size) for row in rows],
     }
-    shown = {title: cells for title, cells in columns.items() if any(cells)}
-    widths = {title: max(len(title), *map(len, cells)) for title, cells in shown.items()}
-    head = "  ".join(title.rjust(widths[title]) for title in shown)
-    return [
-        f"  {head}",
-        *("  " + "  ".join(shown[title][at].rjust(widths[title]) for title in shown) for at in range(len(rows))),
-    ]
-
-
-def _seconds(value: float | None) -> str:
-    return "" if value is None else units.seconds(value)
+    shown = {title: tuple(cell or "" for cell in cells) for title, cells in columns.items() if any(cells)}
+    grid = Grid(tuple(Column(title, cells) for title, cells in shown.items()))
+    head, _rule, *lines = grid_lines(grid)
+    return [f"  {line}" for line in (head, *lines)]

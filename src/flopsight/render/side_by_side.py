@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..analysis.figures import shown
-from ..errors import InputError, did_you_mean
+from ..errors import check_known
 from ..results.profile import Profile
 from . import latex, markdown
 from .columns import chosen
@@ -17,10 +17,7 @@ FORMATS = ("table", "markdown", "latex")
 
 def render(profiles: Sequence[Profile], names: Sequence[str], format: str = "table", columns: str | None = None) -> str:
     """The models in the order given, their figures in columns: all, or those that `columns` names."""
-    if format not in FORMATS:
-        raise InputError(
-            f"Several profiles cannot be drawn as {format}.{did_you_mean(format, FORMATS)} Formats: {', '.join(FORMATS)}."
-        )
+    check_known(format, FORMATS, f"Several profiles cannot be drawn as {format}", "Formats:")
     values = {figure: [figure.telling(profile) for profile in profiles] for figure in shown("models")}
     found = [
         Column(figure.label, tuple("-" if value is None else figure.text(value) for value in row))

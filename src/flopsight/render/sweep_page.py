@@ -10,13 +10,14 @@ from .. import units
 from ..analysis.figures import BOOK
 from ..analysis.growth import Growth
 from ..analysis.serving_facts import labels
-from ..errors import InputError, did_you_mean
+from ..errors import InputError, check_known
 from ..files.store import dumps
 from ..files.whole_files import as_bytes
 from ..hardware.named import named_device
 from ..results.sweep import Sweep
 from . import latex, markdown
 from .csv import csv_text
+from .formats import PICTURE_SUFFIXES
 from .html.static import standalone
 from .notebook import draw
 from .page import Column, Grid, Heading, Lines, Page
@@ -24,22 +25,17 @@ from .plain import plain
 from .sweep_plot import axis_text, is_number, panels, present, svg_plots
 
 FORMATS = ("tree", "markdown", "latex", "csv", "json")
-SUFFIXES = {
-    ".json": "json",
-    ".csv": "csv",
-    ".md": "markdown",
-    ".tex": "latex",
-    ".txt": "tree",
-    ".html": "html",
-    ".svg": "picture",
-    ".png": "picture",
-    ".pdf": "picture",
-}
+SUFFIXES = {".json": "json", ".csv": "csv", ".md": "markdown", ".tex": "latex", ".txt": "tree", ".html": "html"}
+SUFFIXES |= dict.fromkeys(PICTURE_SUFFIXES, "picture")
 """What files of a sweep are called, and what they hold."""
 MOST_MODULES = 12
 MOST_NOTES = 6
 NEXT_TO_NOTHING = 1e-3
-LOOK = ".plots { display: grid; grid-template-columns: repeat(auto-fit, minmax(34rem, 1fr)); gap: 1rem; margin: 1rem 0; } .plots svg { width: 100%; height: auto; }"
+LOOK = """
+.plots { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 34rem), 1fr)); gap: 1rem; margin: 1rem 0; overflow-x: auto; }
+.plots svg { width: 100%; min-width: 30rem; height: auto; }
+@media (prefers-color-scheme: dark) { .plots svg { filter: invert(1) hue-rotate(180deg); mix-blend-mode: screen; } }
+"""
 WIDE = 10**6
 """Text that no terminal limits."""
 
@@ -70,15 +66,14 @@ def _notes(sweep: Sweep) -> list[str]:
     doubts = dict.fromkeys(str(caveat) for point in sweep.points if point.counted for caveat in point.counted.caveats)
     more = len(doubts) - MOST_NOTES
     found += list(doubts)[:MOST_NOTES]
-    return [*found, f"{more} more notes are in the profiles of the points."] if more > 0 else found
+    if more > 0:
+        found.append(f"{more} more note{'s are' if more > 1 else ' is'} in the profiles of the points.")
+    return found
 
 
 def text(sweep: Sweep, format: str = "tree", width: int | None = None) -> str:
     """A sweep in one of the formats that it has."""
-    if format not in FORMATS:
-        raise InputError(
-            f"A sweep cannot be drawn as {format}.{did_you_mean(format, FORMATS)} Formats: {', '.join(FORMATS)}."
-        )
+    check_known(format, FORMATS, f"A sweep cannot be drawn as {format}", "Formats:")
     if format == "json":
         return dumps(sweep)
     if format == "csv":
@@ -125,14 +120,8 @@ def _title(sweep: Sweep) -> str:
 
 
 def _span(values: Sequence[Any]) -> str:
-    first, last = axis_text(values[0]), axis_text(values[-1])
-    return (
-        first
-        if len(values) == 1
-        else f"{first} to {last}"
-        if is_number(values[0])
-        else ", ".join(map(axis_text, values))
-    )
+    texts = [axis_text(value) for value in values]
+    return f"{texts[0]} to {texts[-1]}" if len(texts) > 1 and is_number(values[0]) else ", ".join(texts)
 
 
 def check_file(path: Path, axes: Mapping[str, Sequence[Any]]) -> None:

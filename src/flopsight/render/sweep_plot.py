@@ -5,17 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
 from typing import Any
 
 from ..analysis.figures import BOOK, shown
 from ..analysis.sweep_figures import memory_of
 from ..errors import InputError
 from ..results.sweep import Sweep
+from .palette import LIMIT, LINES, NOTE
+from .svg_pieces import curve, dot, line, words
 
 Row = Mapping[str, Any]
-COLOURS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#8250df", "#57606a")
-"""Colours that the colour-blind tell apart, on white and on black."""
 WIDTH, HEIGHT, LEFT, TOP, BOTTOM, RIGHT = 760, 420, 80, 40, 50, 170
 SERVED = ("most_tokens_per_second", "per_output_token", "first_token", "peak_bytes")
 LIMITED = ("least_time", "peak_bytes", "flops")
@@ -37,14 +36,9 @@ def present(rows: Sequence[Row]) -> list[str]:
 def panels(sweep: Sweep) -> list[str]:
     """A plot of each figure that is worth one."""
     rows, has = sweep.rows, present(sweep.rows)
-    made = any(point.generation is not None for point in sweep.points)
-    wanted = (
-        [key if key in has else MEASURED.get(key, key) for key in SERVED]
-        if made
-        else LIMITED
-        if sweep.device
-        else ("flops",)
-    )
+    wanted: Sequence[str] = LIMITED if sweep.device else ("flops",)
+    if any(point.generation is not None for point in sweep.points):
+        wanted = [key if key in has else MEASURED.get(key, key) for key in SERVED]
     memory = memory_of(sweep.device)
     return [
         svg_plot(rows, list(sweep.axes), key, memory if key == "peak_bytes" else None) for key in wanted if key in has
@@ -69,11 +63,6 @@ class _Mark:
     y: float
     fits: bool
 
-    def dot(self, colour: str, place: Callable[[float, float], tuple[float, float]]) -> str:
-        """Filled, or hollow if it does not fit the memory."""
-        x, y = place(self.x, self.y)
-        return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="{colour if self.fits else "white"}" stroke="{colour}" stroke-width="2"/>'
-
 
 def lines_of(rows: Sequence[Row], axes: Sequence[str], figure: str) -> tuple[str, dict[str, list[tuple[float, float]]]]:
     """The axis with most values, and a figure along it for each combination of the others."""
@@ -94,32 +83,38 @@ def _marked(rows: Sequence[Row], axes: Sequence[str], figure: str) -> tuple[str,
     return axis, lines
 
 
-def svg_plot(rows: Sequence[Row], axes: Sequence[str], figure: str = "flops", line: float | None = None) -> str:
-    """One figure, both scales logarithmic; `line` is a value that is drawn across."""
+def from_the_top(lines: Mapping[str, Sequence[tuple[float, float]]]) -> list[str]:
+    """The names of lines in the order in which they end on the right."""
+    return sorted(lines, key=lambda name: -max(lines[name])[1])
+
+
+def svg_plot(rows: Sequence[Row], axes: Sequence[str], figure: str = "flops", limit: float | None = None) -> str:
+    """One figure, both scales logarithmic; `limit` is a value that is drawn across."""
     axis, lines = _marked(rows, axes, figure)
-    marks = [mark for line in lines.values() for mark in line]
-    heights = [mark.y for mark in marks] + ([line] if line else [])
+    marks = [mark for found in lines.values() for mark in found]
+    heights = [mark.y for mark in marks] + ([limit] if limit else [])
     across, up = _scale([mark.x for mark in marks]), _scale(heights)
 
     def place(x: float, y: float) -> tuple[float, float]:
         return LEFT + across(x) * (WIDTH - LEFT - RIGHT), HEIGHT - BOTTOM - up(y) * (HEIGHT - TOP - BOTTOM)
 
-    drawn = [_text(LEFT, TOP - 16, f"{BOOK[figure].label} by {axis}", size=15)]
+    drawn = [words(LEFT, TOP - 16, f"{BOOK[figure].label} by {axis}", size=15)]
+    drawn.append(words((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 12, axis, anchor="middle"))
     drawn += _scales(sorted({mark.x for mark in marks}), heights, figure, place)
-    if line:
-        y = place(marks[0].x, line)[1]
+    if limit:
+        y = place(marks[0].x, limit)[1]
         drawn += [
-            _line(LEFT, y, WIDTH - RIGHT, y, "#cf222e"),
-            _text(WIDTH - RIGHT + 14, y + 4, f"memory {BOOK[figure].text(line)}", colour="#cf222e"),
+            line(LEFT, y, WIDTH - RIGHT, y, LIMIT),
+            words(LEFT + 6, y - 5, f"memory {BOOK[figure].text(limit)}", colour=LIMIT),
         ]
+    order = from_the_top({name: [(mark.x, mark.y) for mark in found] for name, found in lines.items()})
     for number, (name, found) in enumerate(lines.items()):
-        colour, ordered = COLOURS[number % len(COLOURS)], sorted(found, key=lambda mark: mark.x)
-        path = " ".join(f"{x:.1f},{y:.1f}" for x, y in (place(mark.x, mark.y) for mark in ordered))
-        drawn.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>')
-        drawn += [mark.dot(colour, place) for mark in ordered]
-        drawn.append(_text(WIDTH - RIGHT + 14, TOP + 16 + 18 * number, name or axis, colour=colour))
+        colour, ordered = LINES[number % len(LINES)], sorted(found, key=lambda mark: mark.x)
+        drawn.append(curve([place(mark.x, mark.y) for mark in ordered], colour))
+        drawn += [dot(*place(mark.x, mark.y), colour, hollow=not mark.fits) for mark in ordered]
+        drawn.append(words(WIDTH - RIGHT + 14, TOP + 16 + 18 * order.index(name), name or axis, colour=colour))
     if not all(mark.fits for mark in marks):
-        drawn.append(_text(LEFT, HEIGHT - 8, "hollow: does not fit the memory", colour="#66707f"))
+        drawn.append(words(LEFT, HEIGHT - 8, "hollow: does not fit the memory", colour=NOTE))
     size = f'width="{WIDTH}" height="{HEIGHT}" viewBox="0 0 {WIDTH} {HEIGHT}"'
     head = f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif" font-size="12">'
     return "\n".join([head, '<rect width="100%" height="100%" fill="white"/>', *drawn, "</svg>"]) + "\n"
@@ -131,10 +126,10 @@ def _scales(
     drawn = []
     for value in values:
         x, _ = place(value, heights[0])
-        drawn += [_line(x, TOP, x, HEIGHT - BOTTOM), _text(x, HEIGHT - BOTTOM + 18, axis_text(value), anchor="middle")]
+        drawn += [line(x, TOP, x, HEIGHT - BOTTOM), words(x, HEIGHT - BOTTOM + 18, axis_text(value), anchor="middle")]
     for value in _marks(heights):
         _, y = place(values[0], value)
-        drawn += [_line(LEFT, y, WIDTH - RIGHT, y), _text(LEFT - 6, y + 4, BOOK[figure].text(value), anchor="end")]
+        drawn += [line(LEFT, y, WIDTH - RIGHT, y), words(LEFT - 6, y + 4, BOOK[figure].text(value), anchor="end")]
     return drawn
 
 
@@ -164,12 +159,3 @@ def _marks(values: Sequence[float]) -> list[float]:
         if len(found) > 2:
             return found
     return [least, most] if most > least else [least]
-
-
-def _line(x1: float, y1: float, x2: float, y2: float, colour: str = "#e0e0e0") -> str:
-    return f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" stroke="{colour}"/>'
-
-
-def _text(x: float, y: float, words: str, *, anchor: str = "start", size: int = 12, colour: str = "#333") -> str:
-    style = f'text-anchor="{anchor}" font-size="{size}" fill="{colour}"'
-    return f'<text x="{x:.1f}" y="{y:.1f}" {style}>{escape(words)}</text>'

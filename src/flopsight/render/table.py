@@ -8,9 +8,9 @@ from dataclasses import replace
 from .. import units
 from ..analysis.figures import BOOK, Value
 from ..analysis.folding import fold
-from ..analysis.merging import known_sum
 from ..analysis.passes import to_depth
 from ..analysis.tables import OpTotal, TableRow, op_totals, own_rows
+from ..results.costs import known_sum
 from ..results.profile import Profile
 from .columns import figures
 from .page import Column, Grid, Heading, Lines, Page
@@ -39,7 +39,7 @@ def page(
 
 
 def operators(profile: Profile, *, full: bool) -> Page:
-    """The ops of all modules, heaviest first; none where nothing ran."""
+    """The ops of all modules, heaviest first; none if nothing ran."""
     ops = op_totals(profile.root)
     more = len(ops) - MOST_OPS
     left_out = (f"{more} more ops; all with full=True",) if more > 0 and not full else ()

@@ -10,6 +10,7 @@ import flopsight
 from flopsight import zoo
 from flopsight.analysis.compare import compare
 from flopsight.results.comm import CommRow
+from flopsight.results.data_flow import DataFlow
 from flopsight.results.job import Job
 from flopsight.results.timings import Stat, Timing
 from flopsight.results.world import World
@@ -91,6 +92,22 @@ def many(modules):
     return flopsight.Profile(replace(leaf, children=tuple(groups), kind="Net", name=""))
 
 
+def chain(boxes):
+    """That many layers in blocks of twenty that differ, each with its way past every four, as a profile with flows."""
+    leaf = flopsight.count(nn.Linear(4, 4), (torch.ones(2, 4),)).root
+    blocks, paths = [], []
+    for block in range(boxes // 20):
+        names = [f"layer{i}" for i in range(20)]
+        paths += [f"block{block}.{name}" for name in names]
+        below = tuple(replace(leaf, path=f"block{block}.{name}", name=name, calls=1 + block) for name in names)
+        blocks.append(replace(leaf, path=f"block{block}", name=f"block{block}", children=below, calls=1 + block))
+    ends = [(i, i + 1) for i in range(len(paths) - 1)] + [(i, i + 4) for i in range(0, len(paths) - 4, 4)]
+    sources, targets = zip(*ends, strict=True)
+    zeros, none = tuple(0 for _ in paths), tuple("" for _ in paths)
+    flow = DataFlow(tuple(paths), zeros, none, sources, targets, tuple(1000 * (1 + i % 50) for i, _ in ends))
+    return flopsight.Profile(replace(leaf, children=tuple(blocks), kind="Net", name=""), data_flow=flow)
+
+
 def hostile():
     """A profile whose every text tries to be markup."""
     profile = flopsight.count(nn.Sequential(nn.Linear(4, 4)), (torch.ones(2, 4),))
@@ -115,6 +132,19 @@ def job():
         for rank in range(16)
     }
     return Job(ranks, size=16)
+
+
+def pipeline(stages):
+    """A job whose model is divided into that many stages: two blocks each, a layer before them in the first, after them in the last."""
+    ranks = {}
+    for stage in range(stages):
+        part = nn.Sequential(Block(16, 2, 1, 32), Block(16, 2, 1, 32))
+        if stage in (0, stages - 1):
+            part.insert(0 if stage == 0 else 2, nn.Linear(16, 16))
+        profile = flopsight.count(part, (torch.ones(2, 4, 16),), train=True)
+        world = World(stages, stage, pipeline=stages, stage=stage, model_parallel=stages)
+        ranks[stage] = replace(profile, world=world)
+    return Job(ranks, stages)
 
 
 def changed():

@@ -13,6 +13,7 @@ from flopsight import units
 from flopsight.analysis.folding import folded_paths
 from flopsight.hardware.named import named_ceilings
 from flopsight.render.html import write
+from flopsight.render.html.static import standalone
 from flopsight.results.caveats import BusyMachine
 
 PAGES = {"resnet": resnet, "bert": bert, "405b": llama_405b, "hostile": hostile, "diff": changed, "job": job}
@@ -44,6 +45,43 @@ def test_a_page_fits_every_width(browser, page, size):
 
     assert browser.script("return document.documentElement.scrollWidth <= window.innerWidth")
     assert browser.all(".rows .tr")
+
+
+def test_the_chosen_tab_is_in_sight_and_more_titles_are_hinted_at(browser, page):
+    browser.open(page(bert()))
+    browser.script("document.querySelector('.tabs').style.width = '240px'")
+    hints = lambda: browser.one(".tabs").get_attribute("class").split()[1:]  # noqa: E731
+
+    browser.wait(lambda: hints() == ["after"])
+    browser.script("document.getElementById('tab-memory').click()")
+    browser.wait(lambda: hints() == ["before"])
+    strip, tab = browser.one(".tabs").rect, browser.one("#tab-memory").rect
+    assert strip["x"] <= tab["x"]
+    assert tab["x"] + tab["width"] <= strip["x"] + strip["width"]
+
+
+def test_no_column_is_cut_on_a_wide_screen(browser, page):
+    cut = (
+        "return [...document.querySelectorAll('.wide, .grid-box, .scroller, .head button')]"
+        ".filter((one) => one.scrollWidth > one.clientWidth + 1).map((one) => one.className + one.textContent.slice(0, 40))"
+    )
+    browser.open(page(job()), size=(1440, 1000))
+    for tab in [tab.get_attribute("id") for tab in browser.all('[role="tab"]')]:
+        browser.one(f"#{tab}").click()
+        assert browser.script(cut) == [], tab
+
+
+@pytest.mark.parametrize("width", [420, 1440])
+def test_a_page_without_script_fits_every_width(driver, tmp_path, width):
+    cells = "".join(f"<td>column {number} of a wide table</td>" for number in range(30))
+    path = tmp_path / "plain.html"
+    path.write_text(standalone("Plain", f"<h1>Plain</h1><table><tr>{cells}</tr></table>"), encoding="utf-8")
+
+    driver.set_window_size(width, 900)
+    driver.get(path.as_uri())
+
+    assert driver.execute_script("return document.documentElement.scrollWidth <= window.innerWidth")
+    assert driver.execute_script("return getComputedStyle(document.body).color") == "rgb(27, 35, 48)"  # --ink
 
 
 def test_the_headline_is_the_profiles(browser, page):

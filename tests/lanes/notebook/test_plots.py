@@ -186,3 +186,11 @@ def test_several_pictures_are_written_or_none(tmp_path, monkeypatch, capsys):
     assert cli.main(["show", "p.json", "--on", "h100-sxm", *pictures]) == 0
     assert b"<svg" in (tmp_path / "icicle.svg").read_bytes()
     assert (tmp_path / "a.roofline.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_roofline_has_a_roof_for_a_cache_whose_bandwidth_is_known(tmp_path):
+    plain = computing()
+    cached = replace(plain, ceilings=replace(plain.ceilings, cache=4096, cache_bandwidth=400.0))
+
+    assert "cache 400 B/s" in texts(roofline(cached, tmp_path / "roofline.svg"))
+    assert not any(text.startswith("cache") for text in texts(roofline(plain, tmp_path / "plain.svg")))

@@ -29,7 +29,7 @@ from ...results.job import Job
 from ...results.profile import Profile
 from ...results.world import ALONE
 from ..summary import about, coverage_lines, title
-from .static import STYLE, made_text, static_page
+from .static import look, made_text, static_page
 
 INLINE = 1 << 20
 """Characters of JSON up to which the page holds it as it is; more is compressed."""
@@ -44,7 +44,7 @@ STATIC_ROWS = 2000
 
 
 def write(profile: Profile | Job, path: Path, **options: Any) -> Path:
-    """Write the page with the options of `render`; makes the directory where it is missing."""
+    """Write the page with the options of `render`; makes the directory if it is missing."""
     return write_text(path, render(profile, **options))
 
 
@@ -58,7 +58,9 @@ def render(profiled: Profile | Job, *, depth: int | None = None, full: bool = Fa
     step, folded = step_of(shown), not full
     found = limits(shown, step, on, folded=folded)
     about_ranks = job_verdict(job) if job is not None else ""
-    said = ", ".join(part for part in (verdict(shown, on), limit_sentence(shown, step, found, on), about_ranks) if part)
+    least = {node.path: roof.limit for node, roof in zip(step.nodes, found.get("roofs", ()), strict=False)}
+    parts = (verdict(shown, on, least), limit_sentence(shown, step, found, on), about_ranks)
+    said = ", ".join(part for part in parts if part)
     data = {
         "title": profile.root.kind,
         "about": about(profile, on) if job is None else f"{about(replace(profile, world=ALONE), on)}, {job.size} ranks",
@@ -81,22 +83,14 @@ def _views(profile: Profile, step: Step, found: Mapping[str, Any], on: str | Non
     where = (env.device_name or env.device or "another device") if on is not None else ""
     limit = [limit_figure(step, roofs, found["name"] if on else "")] if roofs else []
     first = [*limit, step.figure(where)] if on is not None else [step.figure(), *limit]
-    return {
-        **report(profile, step, first, found.get("bound", ()), folded=folded, where=where),
-        "roofline": found.get("roofline"),
-        "findings": found["findings"],
-    }
+    page = report(profile, step, first, found.get("bound", ()), folded=folded, where=where)
+    return page | {"roofline": found.get("roofline"), "findings": found["findings"]}
 
 
 def _ranks(profile: Profile, job: Job | None, *, folded: bool) -> list[dict[str, Any]] | None:
     stacks = Stacks(profile.root, folded=folded)
     grids = [ranks(job) if job is not None else None, collectives(list(profile.walk()), stacks)]
     return [grid for grid in grids if grid is not None] or None
-
-
-def write_comparison(comparison: Comparison, path: Path) -> Path:
-    """Write the page that compares two profiles; makes the directory where it is missing."""
-    return write_text(path, render_comparison(comparison))
 
 
 def render_comparison(comparison: Comparison) -> str:
@@ -125,7 +119,7 @@ def page(name: str, data: Mapping[str, Any], static: str) -> str:
             '<meta name="viewport" content="width=device-width, initial-scale=1">',
             POLICY,
             f"<style>{_asset('report.css')}</style></head><body>",
-            f'<div id="app"></div><noscript><style>{STYLE}</style>{static}</noscript>',
+            f'<div id="app"></div><noscript><style>{look()}</style>{static}</noscript>',
             _embedded(data),
             f"<script>{_asset('report.js')}</script>",
             "</body></html>\n",
@@ -149,9 +143,8 @@ def _printable(value: Any) -> Any:
         return printable(value, keep="\n")
     if isinstance(value, Mapping):
         return {key: _printable(item) for key, item in value.items()}
-    if not isinstance(value, list | tuple) or NUMBERS.issuperset(
-        map(type, value)
-    ):  # most of a page are columns of numbers
+    # most of a page are columns of numbers
+    if not isinstance(value, list | tuple) or NUMBERS.issuperset(map(type, value)):
         return value
     return [_printable(item) for item in value]
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import cache
 from html import escape
+from importlib.resources import files
 
 from ...results.profile import Profile
 from .. import table, tree
@@ -10,30 +13,44 @@ from ..notebook import draw
 from ..page import Lines
 
 STYLE = """
-:root { color-scheme: light dark; --ink: #1c2430; --soft: #66707f; --line: #e3e7ee; --page: #fff; --card: #f6f8fb; --warn: #b45309; }
-@media (prefers-color-scheme: dark) {
-  :root { --ink: #e6e9ef; --soft: #98a2b3; --line: #2b3240; --page: #12161d; --card: #1a202a; --warn: #f5b04d; }
-}
-body { font: 14px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--page); margin: 2rem auto; max-width: 96rem; padding: 0 1.5rem; }
+body { font: 14px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--page); margin: 2rem auto; max-width: 96rem; padding: 0 clamp(.6rem, 2vw, 1.5rem); }
 h1, b { font-size: 1.5rem; margin: 0 0 1.25rem; } h2 { font-size: 1.05rem; margin: 2rem 0 .5rem; }
-.cards { display: grid; grid-template-columns: repeat(auto-fit, minmax(19rem, 1fr)); gap: 1rem; }
+.cards { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 30rem), 1fr)); gap: 1rem; }
 .card { background: var(--card); border-radius: 8px; padding: .75rem 1rem; }
-.card div { display: flex; justify-content: space-between; gap: 1rem; } .card span:first-child, .soft { color: var(--soft); } .warn { color: var(--warn); }
-table { border-collapse: collapse; margin: 1rem 0; }
+.card div { display: flex; justify-content: space-between; gap: 1rem; } .card span:first-child, .soft { color: var(--soft); } .warn { color: var(--warn); } pre { overflow-x: auto; }
+table { border-collapse: collapse; margin: 1rem 0; display: block; max-width: 100%; overflow-x: auto; }
 td, th { text-align: right; padding: .1rem .6rem; border-bottom: 1px solid var(--line); font-variant-numeric: tabular-nums; white-space: nowrap; }
-td:first-child, th:first-child { text-align: left; } th { color: var(--soft); font-weight: 500; } body > div { white-space: pre-wrap; }
+td:first-child, th:first-child, .left { text-align: left; } th { color: var(--soft); font-weight: 500; } body > div { white-space: pre-wrap; }
+b ~ b { display: block; font-size: 1.05rem; margin: 1.5rem 0 .5rem; } .said { display: flex; } .said b { flex: 0 0 6rem; font: inherit; color: var(--soft); margin: 0; }
+dt { color: var(--soft); } dd { margin: 0; } h1:has(+ .soft) { margin: 0; } h1 + .soft { margin: .15rem 0 0; }
 """
-"""The look of every page that is plain HTML."""
+"""The look of every page that is plain HTML, beside its colours."""
 
 
-def standalone(name: str, body: str, look: str = "") -> str:
-    """A file of plain HTML that needs nothing beside it; `look` is style of its own."""
+@cache
+def look() -> str:
+    """The style of a page that is plain HTML, with the colours and tiles of the report page's style sheet, which begins with colours."""
+    sheet = files(__package__).joinpath("report.css").read_text(encoding="utf-8")
+    return sheet[: sheet.index("*{")] + sheet[sheet.index(".verdict{") : sheet.index(".folds{")] + STYLE
+
+
+def head(name: str, about: str, verdict: str, tiles: Sequence[tuple[str, str, str]]) -> str:
+    """The top of a page as the report page has it: a tile is a label, a value and a note."""
+    drawn = "".join(
+        f'<div class="tile"><dt>{escape(label)}</dt><dd class="value">{escape(value)}</dd><dd class="soft">{escape(note)}</dd></div>'
+        for label, value, note in tiles
+    )
+    return f'<h1>{escape(name)}</h1><p class="soft">{escape(about)}</p><p class="verdict">{escape(verdict)}</p><dl class="tiles">{drawn}</dl>'
+
+
+def standalone(name: str, body: str, own: str = "") -> str:
+    """A file of plain HTML that needs nothing beside it; `own` is style for this page alone."""
     head = (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(name)}</title>'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">"
     )
-    return f"{head}<style>{STYLE}{look}</style></head>\n<body>\n{body}\n</body></html>\n"
+    return f"{head}<style>{look()}{own}</style></head>\n<body>\n{body}\n</body></html>\n"
 
 
 def static_page(profile: Profile, *, max_rows: int, full: bool, on: str | None) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,14 @@ from ..formats import PICTURE_SUFFIXES
 if TYPE_CHECKING:
     from ...results.profile import Profile
     from .canvas import Picture
+
+MISSING = "Pictures need matplotlib: pip install 'flopsight[plots]'."
+
+
+def check_installed() -> None:
+    """Refuse a picture before the work that it shows, without importing what draws it."""
+    if find_spec("matplotlib") is None:
+        raise InputError(MISSING)
 
 
 class Pictures:

@@ -10,6 +10,7 @@ from typing import Any
 from ...errors import InputError
 from ...files.printable import printable
 from ..palette import GREY, HUES
+from . import MISSING
 
 try:
     import matplotlib as mpl
@@ -17,11 +18,11 @@ try:
     from matplotlib.colors import to_rgb
     from matplotlib.figure import Figure
     from matplotlib.font_manager import FontProperties
-    from matplotlib.ticker import NullFormatter, NullLocator
+    from matplotlib.ticker import LogLocator, NullFormatter, NullLocator
 except ImportError:
-    raise InputError("Pictures need matplotlib: pip install 'flopsight[plots]'.") from None
+    raise InputError(MISSING) from None
 
-__all__ = ["NullFormatter", "NullLocator"]  # handed on: matplotlib is imported here alone
+__all__ = ["LogLocator", "NullFormatter", "NullLocator"]  # handed on: matplotlib is imported here alone
 SMALL, USUAL = 6.5, 8.0
 """Sizes of letters in points."""
 COLUMN = 3.5
@@ -44,10 +45,10 @@ class Picture(Figure):  # type: ignore[misc]  # matplotlib need not be here
     def _repr_png_(self) -> bytes:
         return self.encoded("png")
 
-    def text_width(self, text: str, size: float = SMALL) -> float:
-        """Inches of a text on one line."""
+    def text_width(self, text: str) -> float:
+        """Inches of a text in small letters on one line."""
         measure = self.canvas.get_renderer()
-        width, _, _ = measure.get_text_width_height_descent(text, FontProperties(size=size), ismath=False)
+        width, _, _ = measure.get_text_width_height_descent(text, FontProperties(size=SMALL), ismath=False)
         return float(width / self.dpi)
 
     def settle(self, axes: Any) -> float:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from ...analysis.figures import BOOK, UNITS
 from ...analysis.folding import fold, times
-from ...analysis.limits.utilization import step_seconds
+from ...analysis.report.page_step import step_of
 from ...errors import InputError
 from ...results.node import Node
 from ...results.profile import Profile
@@ -21,16 +20,8 @@ LEAST = 0.004
 """Share of the width below which a module is not drawn."""
 ROW = 0.24
 """Height of a bar in inches."""
-OPTIMIZER = "optimizer"
-
-
-WIDTHS = {
-    "time": ("latency", "backward_latency"),
-    "flops": ("step_flops",),
-    "params": ("params",),
-    "saved": ("activation_bytes",),
-}
-"""What the width of a bar can stand for: a figure, or several whose sum it is."""
+WIDTHS = {"time": "latency", "flops": "step_flops", "params": "params", "saved": "activation_bytes"}
+"""What the width of a bar can stand for, and the figure that it is; the time is that of the whole step."""
 
 
 @dataclass(frozen=True)
@@ -50,18 +41,23 @@ def drawn(profile: Profile, by: str | None, width: float) -> Picture:
     chosen = by or ("time" if profile.root.latency else "flops")
     if chosen not in WIDTHS:
         raise InputError(f"An icicle cannot be drawn by {chosen!r}; it can be drawn by {', '.join(WIDTHS)}.")
-    whole, rest = _whole(profile, chosen)
-    bars = list(bars_of(fold(profile.root), partial(_size, WIDTHS[chosen]), whole))
-    if rest and whole:
-        bars.append(Bar(OPTIMIZER, OPTIMIZER, 1 - rest / whole, rest / whole, 1, leaf=True))
+    figure = BOOK[WIDTHS[chosen]]
+    root = fold(step_of(profile).timed if chosen == "time" else profile.root)
+    read = figure.of_node or (lambda _node: 0.0)
+
+    def size(node: Node) -> float:
+        return read(node) or 0.0
+
+    bars = list(bars_of(root, size))
     depth = 1 + max(bar.level for bar in bars)
     picture, axes = canvas(width, ROW * depth + 0.75)
     shades = _shades(bars)
     axes.set_axis_off()
     axes.set(xlim=(0, 1), ylim=(0.5 - depth, 0.5))
-    figure = BOOK[WIDTHS[chosen][0]]
     what = "time" if chosen == "time" else figure.label
-    axes.set_title(plain(f"{profile.root.kind}: {UNITS[figure.unit].text(whole)}, width by {what}"), fontsize=USUAL)
+    axes.set_title(
+        plain(f"{profile.root.kind}: {UNITS[figure.unit].text(size(root))}, width by {what}"), fontsize=USUAL
+    )
     legend(picture, {kind: colour for kind, colour in shades.items() if colour != GREY})
     _draw_bars(picture, axes, bars, shades)
     return picture
@@ -80,10 +76,9 @@ def _draw_bars(picture: Picture, axes: Any, bars: Sequence[Bar], shades: dict[st
         )  # fmt: skip
 
 
-def bars_of(root: Node, size: Callable[[Node], float], whole: float) -> Iterator[Bar]:
+def bars_of(root: Node, size: Callable[[Node], float]) -> Iterator[Bar]:
     """Every module wide enough to be seen."""
-    share = size(root) / whole if whole else 1.0
-    stack = [(root, 0.0, min(1.0, share or 1.0), 0, 1)]
+    stack = [(root, 0.0, 1.0, 0, 1)]
     while stack:
         node, left, width, level, around = stack.pop()
         shown: list[tuple[Node, float, float, int, int]] = []
@@ -96,26 +91,9 @@ def bars_of(root: Node, size: Callable[[Node], float], whole: float) -> Iterator
             at += part
         many = f"{node.kind} x {times(node)}"
         name = many if times(node) > around else f"{node.kind} {node.name}" if node.name.isdigit() else node.name
-        name = name or node.kind
-        yield Bar(name, node.kind, left, width if level else 1.0, level, leaf=not shown)
+        beside = node.name.strip("<>") if node.name.startswith("<") else ""  # a part of the step outside all modules
+        yield Bar(beside or name or node.kind, beside or node.kind, left, width, level, leaf=not shown)
         stack += reversed(shown)
-
-
-def _whole(profile: Profile, by: str) -> tuple[float, float]:
-    """What the full width stands for, and how much of it the optimizer takes beside the modules."""
-    size = _size(WIDTHS[by], profile.root)
-    if by != "time" or not profile.trained:
-        return size, 0.0
-    optimizer = profile.timing.optimizer.median if profile.timing.optimizer else 0.0
-    return max(step_seconds(profile) or 0.0, size + optimizer), optimizer
-
-
-def _size(figures: Sequence[str], node: Node) -> float:
-    return sum((BOOK[key].of_node or _nothing)(node) or 0 for key in figures)
-
-
-def _nothing(_node: Node) -> None:
-    return None
 
 
 def _shades(bars: list[Bar]) -> dict[str, str]:

@@ -135,6 +135,7 @@ def _frame(axes: Any, data: dict[str, Any], points: Sequence[Point]) -> None:
     """Limits within which every point, every ridge and some of the slope is seen."""
     ridges = [peak["flops"] / data["bandwidth"] for peak in data["peaks"]]
     best = max(peak["flops"] for peak in data["peaks"])
+    ridges += [best / data["cacheBandwidth"]] if data["cacheBandwidth"] else []
     least = min(*(point.low for point in points), *ridges) / 3
     axes.set_xlim(least, max(*(point.high for point in points), *ridges) * 3)
     lowest = min(*(point.rate for point in points), least * data["bandwidth"])
@@ -167,6 +168,15 @@ def _draw_roofs(axes: Any, data: dict[str, Any], taken: list[Any]) -> None:
         _write(
             axes, text, [(at, offset, {"ha": side, "color": "0.25"}) for at, offset, side in spots], taken, must=True
         )
+    cached = data["cacheBandwidth"]
+    if cached:
+        knee = top * bandwidth / cached
+        axes.plot(
+            (least, knee), (least * cached, top * bandwidth), color="black", linewidth=0.9, linestyle="--", zorder=1
+        )
+        spot = ((sqrt(least * knee), sqrt(least * knee) * cached), (-3, 5), slope)
+        _write(axes, f"cache {units.si(cached, 'B/s')}", [spot], taken, must=True)
+        taken += _pieces(axes, (least, least * cached), (knee, top * bandwidth))
     _write(
         axes, f"memory {units.si(bandwidth, 'B/s')}", [((middle, middle * bandwidth), (-3, 5), slope)], taken, must=True
     )

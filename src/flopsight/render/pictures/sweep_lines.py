@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from ...analysis.figures import BOOK
-from ...errors import InputError, did_you_mean
+from ...errors import check_known
 from ...results.sweep import Sweep
 from ..palette import HUES
-from ..sweep_plot import axis_text, lines_of
-from .canvas import COLUMN, SMALL, USUAL, NullFormatter, NullLocator, Picture, canvas, plain, tick
+from ..sweep_plot import axis_text, from_the_top, lines_of
+from .canvas import COLUMN, SMALL, USUAL, LogLocator, NullFormatter, NullLocator, Picture, canvas, plain, tick
 
 MARKERS, DASHES = "osD^vPX", ("-", "--", "-.", ":")
 """What tells lines apart in grey print."""
-LOG_FROM = 8.0
+LOG_FROM = 4.0
 """An axis is logarithmic if its largest value is so many times its smallest."""
 
 
@@ -25,10 +25,7 @@ class SweepPictures:
         """A figure, `flops`, `latency`, `peak_bytes` or another of the sweep's, along the axis with most values."""
         rows, axes_names = self.sweep.rows, list(self.sweep.axes)
         known = [key for key in BOOK if any(row.get(key) for row in rows)]
-        if figure not in known:
-            raise InputError(
-                f"This sweep has no {figure!r} to plot.{did_you_mean(figure, known)} It has {', '.join(known)}."
-            )
+        check_known(figure, known, f"This sweep has no {figure!r} to plot", "It has")
         axis, lines = lines_of(rows, axes_names, figure)
         picture, axes = canvas(width, max(2.3, 0.5 * width))
         for place, (name, points) in enumerate(lines.items()):
@@ -45,6 +42,8 @@ class SweepPictures:
         ticks = sorted(set(across))
         axes.set_xticks(ticks, [axis_text(value) for value in ticks])
         axes.xaxis.set_minor_locator(NullLocator())
+        if axes.get_yscale() == "log" and max(up) < 100 * min(up):  # powers of ten alone would be too few
+            axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axes.yaxis.set_major_formatter(lambda value, _place: tick(BOOK[figure].text(value)))
         axes.yaxis.set_minor_formatter(NullFormatter())
         axes.tick_params(labelsize=SMALL)
@@ -53,5 +52,12 @@ class SweepPictures:
         axes.set_title(plain(f"{BOOK[figure].full} by {axis}"), fontsize=USUAL)
         if len(lines) > 1:
             side = "outside lower center" if width <= COLUMN else "outside right upper"
-            picture.legend(loc=side, fontsize=SMALL, frameon=False, ncols=2 if width <= COLUMN else 1)
+            handles = dict(zip(lines, axes.lines, strict=True))
+            picture.legend(
+                handles=[handles[name] for name in from_the_top(lines)],
+                loc=side,
+                fontsize=SMALL,
+                frameon=False,
+                ncols=2 if width <= COLUMN else 1,
+            )
         return picture

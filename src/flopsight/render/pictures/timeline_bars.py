@@ -12,7 +12,7 @@ from ...analysis.traced_phases import traced_phases
 from ...errors import InputError
 from ...results.profile import Profile
 from ...results.records import BACKWARD, Span
-from ..palette import HUES
+from ..palette import GREY, HUES, PHASES, pale
 from .canvas import SMALL, USUAL, Picture, canvas, ink, plain, tick
 
 ROW = 0.22
@@ -20,7 +20,6 @@ MOST_DEPTHS = 6
 """Levels of modules that are drawn; deeper ones are too short to be read."""
 LEAST = 0.001
 """Share of the run below which neighbours are drawn as one bar."""
-PHASE_COLOURS = {"forward": "#A8D8F0", "backward": "#F5D08A", "recompute": "#D9B8CB", "optimizer": "#9FD8C6"}
 Lane = tuple[str, str, Sequence[Span]]
 """Title, colour and bars of a row."""
 
@@ -58,7 +57,7 @@ def _lanes(profile: Profile) -> list[Lane]:
         modules.setdefault(depth, []).extend(bars)
     found: list[Lane] = [("phases", "", phases)] if (phases := traced_phases(profile)) else []
     found += [
-        ("modules" if not depth else "", HUES[0] if depth % 2 else "#A8D8F0", modules[depth])
+        ("modules" if not depth else "", HUES[0] if depth % 2 else pale(HUES[0]), modules[depth])
         for depth in sorted(modules)[:MOST_DEPTHS]
         if modules[depth]
     ]
@@ -117,11 +116,11 @@ def _draw_lane(axes: Any, level: int, spans: Sequence[Span], colour: str, inches
         else:
             pieces.append((span.begin, max(span.end - span.begin, least)))
     phases = level == 0 and not colour
-    shades = [PHASE_COLOURS.get(span.name, "#DDDDDD") for span in spans] if phases else colour
+    shades = [pale(PHASES.get(span.name, GREY)) for span in spans] if phases else colour
     axes.broken_barh(pieces, (level - 0.46, 0.92), facecolors=shades, edgecolor="white", linewidth=0.3)
     for span in spans:
         room = (span.end - span.begin) * inches_a_tick - 0.02
         text = axes.figure.fitted((span.name.rpartition(": ")[2],), room) if room > 0.05 else ""
         if text:
             at = (span.begin + span.end) / 2
-            axes.text(at, level, text, ha="center", va="center", fontsize=SMALL, color=ink(colour or "#DDDDDD"))
+            axes.text(at, level, text, ha="center", va="center", fontsize=SMALL, color=ink(colour or pale(GREY)))

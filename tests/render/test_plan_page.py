@@ -1,0 +1,43 @@
+"""The page of a plan: its head has the best option's figures; one that does not fit has no speed."""
+
+import re
+from dataclasses import replace
+
+from flopsight.render.plan_page import plan_html
+from flopsight.results.plan import Plan, PlanOption
+
+OPTION = PlanOption(
+    mesh={"fsdp": 8}, micro_batch=8, accumulate=1, checkpoint="none", parts={"products": 3.0, "host": 1.0},
+    memory={"parameters": 2 * 10**9, "activations": 10**9}, room=4 * 10**9, gpus=8, samples=64, tokens=64 * 1000,
+    model_flops=64 * 10**12, peak_flops=8 * 10**12, why="products take most",
+)  # fmt: skip
+
+
+def tiles(option):
+    page = plan_html(Plan("zoo:net", "H100", 8, (option,), {"batch": "64"}))
+    return re.findall(r'<dt>(.*?)</dt><dd class="value">(.*?)</dd><dd class="soft">(.*?)</dd>', page)
+
+
+def test_the_head_has_step_rate_mfu_and_memory():
+    assert tiles(OPTION) == [
+        ("Predicted step", "4.00 s", "75.0% of it is products"),
+        ("Tokens a second", "2.00 k", "on each of 8 GPUs"),  # 64 * 1000 / 4 / 8
+        ("MFU", "25.0%", "2 TFLOP/s a GPU"),  # 64 / (4 * 8) of 8 TFLOP/s
+        ("Peak memory", "3.00 GB", "of 4.00 GB free on a GPU"),
+    ]
+
+
+def test_a_model_without_tokens_has_samples_of_all_gpus():
+    assert tiles(replace(OPTION, tokens=None))[1] == ("Samples a second", "16", "on 8 GPUs")
+
+
+def test_what_does_not_fit_has_no_speed():
+    option = replace(OPTION, room=10**9)
+    assert tiles(option) == [("Peak memory", "3.00 GB", "of 1.00 GB free on a GPU")]
+    assert '<p class="verdict">Nothing fits.' in plan_html(Plan("zoo:net", "H100", 8, (option,)))
+
+
+def test_kinds_of_memory_have_the_colours_of_the_report_page():
+    page = plan_html(Plan("zoo:net", "H100", 8, (OPTION,)))
+    assert '<i style="background:#56B4E9"></i>parameters' in page
+    assert '<i style="background:#E69F00"></i>activations' in page
