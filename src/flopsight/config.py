@@ -57,7 +57,7 @@ class Settings:
 
     @classmethod
     def from_dict(cls, block: Mapping[str, Any], source: str = BLOCK, defaults: Settings | None = None) -> Settings:
-        """Settings from a block; `source` is named where something is wrong with it, `defaults` fill in the rest."""
+        """Settings from a block; `source` is named if something is wrong with it, `defaults` fill in the rest."""
         if not isinstance(block, Mapping):
             raise ConfigError(f"{source}: the settings are {_named(block)}, not a table of names and values.")
         for name in block:
@@ -131,31 +131,33 @@ def _any_meant(block: Mapping[str, Any]) -> bool:
     return not block or any(name in _CHECKS or did_you_mean(str(name), _CHECKS) for name in block)
 
 
-def _flag(value: Any, place: str) -> bool:
-    if not isinstance(value, bool):
-        raise ConfigError(f"{place} is {_named(value)}; it must be true or false.")
-    return value
+Check = Callable[[Any, str], Any]
+"""Takes a value and its place in a file; hands the value on, or raises ConfigError with the place."""
 
 
-def _whole(least: int) -> Callable[[Any, str], int]:
-    def check(value: Any, place: str) -> int:
-        if not isinstance(value, int) or isinstance(value, bool) or value < least:
-            raise ConfigError(f"{place} is {_named(value)}; it must be a whole number, {least} or more.")
+def _must_be(wanted: str, is_so: Callable[[Any], bool]) -> Check:
+    def check(value: Any, place: str) -> Any:
+        if not is_so(value):
+            raise ConfigError(f"{place} is {_named(value)}; it must be {wanted}.")
         return value
 
     return check
 
 
-def _share(value: Any, place: str) -> float:
-    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value <= 1:
-        raise ConfigError(f"{place} is {_named(value)}; it must be a number from 0 to 1.")
-    return float(value)
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _file(value: Any, place: str) -> str | None:
-    if value is not None and not isinstance(value, str):
-        raise ConfigError(f"{place} is {_named(value)}; it must be the name of a file, or null.")
-    return value
+def _whole(least: int) -> Check:
+    return _must_be(f"a whole number, {least} or more", lambda value: _is_whole(value) and value >= least)
+
+
+_flag = _must_be("true or false", lambda value: isinstance(value, bool))
+_share = _must_be(
+    "a number from 0 to 1", lambda value: (_is_whole(value) or isinstance(value, float)) and 0 <= value <= 1
+)
+_file = _must_be("the name of a file, or null", lambda value: value is None or isinstance(value, str))
+_table = _must_be("a table of names and limits", lambda value: isinstance(value, Mapping))
 
 
 def parse_steps(value: Any, place: str = "steps") -> tuple[int, int]:
@@ -164,20 +166,12 @@ def parse_steps(value: Any, place: str = "steps") -> tuple[int, int]:
     found = re.fullmatch(r"(\d+)(?:-(\d+))?", value) if isinstance(value, str) else None
     if found:
         value = [int(found[1]), int(found[2] or found[1])]
-    elif isinstance(value, int) and not isinstance(value, bool):
+    elif _is_whole(value):
         value = [value, value]
-    if (
-        not isinstance(value, list | tuple)
-        or len(value) != 2
-        or not all(isinstance(step, int) and not isinstance(step, bool) for step in value)
-        or not 0 <= value[0] <= value[1]
-    ):
+    is_pair = isinstance(value, list | tuple) and len(value) == 2 and all(map(_is_whole, value))
+    if not (is_pair and 0 <= value[0] <= value[1]):
         raise ConfigError(f'{place} is {_named(given)}; it must be a first and a last step, like "2-6" or [2, 6].')
     return value[0], value[1]
-
-
-def _optional_steps(value: Any, place: str) -> tuple[int, int] | None:
-    return None if value is None else parse_steps(value, place)
 
 
 def _names(value: Any, place: str) -> tuple[str, ...]:
@@ -198,21 +192,15 @@ def parse_phases(value: Any, place: str = "phases") -> tuple[str, ...]:
     return names
 
 
-def _table(value: Any, place: str) -> Mapping[str, Any]:
-    if not isinstance(value, Mapping):
-        raise ConfigError(f"{place} is {_named(value)}; it must be a table of names and limits.")
-    return value
-
-
-_CHECKS: Mapping[str, Callable[[Any, str], Any]] = {
+_CHECKS: Mapping[str, Check] = {
     "enabled": _flag,
-    "recompute_fwd_factor": _share,
+    "recompute_fwd_factor": lambda value, place: float(_share(value, place)),
     "profile_step": _whole(0),
     "module_depth": _whole(-1),
     "top_modules": _whole(1),
     "detailed": _flag,
     "output_file": _file,
-    "steps": _optional_steps,
+    "steps": lambda value, place: None if value is None else parse_steps(value, place),
     "formats": _names,
     "phases": parse_phases,
     "strict": _flag,

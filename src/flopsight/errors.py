@@ -1,6 +1,6 @@
 """Every error a user can act on: one sentence that names the thing, the place and the next move."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from difflib import get_close_matches
 from numbers import Integral
 from typing import Any
@@ -49,12 +49,18 @@ class CheckFailed(FlopsightError):
     exit_code = 1
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
+def did_you_mean(name: object, known: Iterable[str]) -> str:
     """` Did you mean 'x'?` for the nearest known name, or nothing; the beginning of a name is nearest to the shortest one."""
-    known = list(known)
+    known, name = list(known), str(name)
     begun = [one for one in known if len(name) >= BEGINNING and one.lower().startswith(name.lower())]
     near = sorted(begun, key=len) or get_close_matches(name, known, n=1)
     return f" Did you mean {near[0]!r}?" if near else ""
+
+
+def check_known(name: str, known: Collection[str], sentence: str, these: str) -> None:
+    """Refuse a name that is not known: a sentence that says so, the nearest name, then all of `these`."""
+    if name not in known:
+        raise InputError(f"{sentence}.{did_you_mean(name, known)} {these} {', '.join(known)}.")
 
 
 def whole_number(name: str, value: Any, least: int, otherwise: str = "") -> None:

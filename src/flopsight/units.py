@@ -170,22 +170,22 @@ def parse_count(text: str) -> int:
 
 def parse_time(text: str | float) -> float:
     """Seconds from `25ms`, `1.5 s` or a plain number."""
-    if not isinstance(text, str):
-        return text
-    number, suffix = _split(text, "25ms or 1.5s")
-    if suffix not in _PER_SECOND:
-        raise InputError(f"{text!r} is not a time. Write it like 25ms or 1.5s.")
-    return float(number / _PER_SECOND[suffix])
+    return _parsed(text, "a time", "25ms or 1.5s", _PER_SECOND)
 
 
 def parse_share(text: str | float) -> float:
     """A share from `10%` or `0.1`."""
+    return _parsed(text, "a share", "10% or 0.1", {"": 1, "%": 100})
+
+
+def _parsed(text: str | float, what: str, examples: str, units: Mapping[str, int]) -> float:
+    """A number whose suffix says how many of it are one."""
     if not isinstance(text, str):
         return text
-    number, suffix = _split(text, "10% or 0.1")
-    if suffix not in ("", "%"):
-        raise InputError(f"{text!r} is not a share. Write it like 10% or 0.1.")
-    return float(number / 100 if suffix else number)
+    number, suffix = _split(text, examples)
+    if suffix not in units:
+        raise InputError(f"{text!r} is not {what}. Write it like {examples}.")
+    return float(number / units[suffix])
 
 
 def _split(text: str, examples: str) -> tuple[Decimal, str]:

@@ -1,10 +1,10 @@
-"""Cases that other counters get wrong, each with the arithmetic that says what is right."""
+"""Cases that other counters get wrong and that need more than a number; the plain ones are in tests/peers."""
 
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
-from torch.nn.utils.rnn import pack_padded_sequence, pack_sequence
+from torch.nn.utils.rnn import pack_sequence
 
 import flopsight
 
@@ -35,39 +35,6 @@ both = pytest.mark.parametrize("on", ["real", "meta"])
 
 
 @both
-def test_a_linear_layer_multiplies_every_row_of_a_batch_of_sequences(on):
-    assert count(nn.Linear(8, 16), torch.ones(4, 10, 8), on=on).macs == 4 * 10 * 8 * 16
-
-
-@both
-def test_a_transposed_convolution_costs_by_its_input(on):
-    layer = nn.ConvTranspose2d(3, 5, kernel_size=4, stride=2, padding=1)
-
-    # every input pixel meets every weight; its output is twice as wide and would give four times that
-    assert count(layer, torch.ones(2, 3, 8, 8), on=on).macs == 2 * 8 * 8 * 3 * 5 * 4 * 4
-
-
-@both
-def test_padding_that_keeps_the_size_counts_with_an_even_kernel_too(on):
-    layer = nn.Conv2d(3, 16, kernel_size=4, padding="same")
-
-    assert count(layer, torch.ones(1, 3, 20, 20), on=on).macs == 20 * 20 * 16 * 3 * 4 * 4 == 307_200
-
-
-@both
-def test_a_convolution_without_a_batch_counts_like_a_batch_of_one(on):
-    layer = nn.Conv2d(3, 4, kernel_size=3)
-
-    assert count(layer, torch.ones(3, 10, 10), on=on).macs == 8 * 8 * 4 * 3 * 3 * 3
-
-
-def test_a_stride_may_be_a_list():
-    data, weight = torch.ones(1, 3, 9, 9), torch.ones(4, 3, 3, 3)
-
-    assert macs(lambda: F.conv2d(data, weight, stride=[2, 2])) == 4 * 4 * 4 * 3 * 3 * 3
-
-
-@both
 def test_a_grouped_convolution_sees_only_its_group(on):
     layer = nn.Conv2d(8, 8, kernel_size=3, padding=1, groups=8)
     x = torch.ones(2, 8, 6, 6, requires_grad=True)
@@ -76,14 +43,6 @@ def test_a_grouped_convolution_sees_only_its_group(on):
     profile = flopsight.count(layer, (x,), train=True, on=on)
 
     assert (profile.macs, profile.backward.macs) == (forward, 2 * forward)
-
-
-def test_lazy_modules_are_counted_once_they_know_their_shape():
-    model = nn.Sequential(nn.LazyLinear(16), nn.ReLU(), nn.LazyLinear(2))
-
-    profile = count(model, torch.ones(4, 8), on="real")
-
-    assert profile.macs == 4 * 8 * 16 + 4 * 16 * 2
 
 
 # -- one module in several places
@@ -130,13 +89,6 @@ def test_tied_weights_are_parameters_once_and_work_where_they_multiply(on):
 # -- products that are written as operators
 
 
-def test_einsum_and_the_operator_count_like_the_function():
-    a, b = torch.ones(4, 8), torch.ones(8, 16)
-
-    assert macs(torch.matmul, a, b) == macs(lambda a, b: a @ b, a, b) == 4 * 8 * 16
-    assert macs(lambda a, b: torch.einsum("ij,jk->ik", a, b), a, b) == 4 * 8 * 16
-
-
 def test_pointwise_arithmetic_is_flops_however_it_is_written():
     x, w = torch.ones(4, 8), torch.ones(4, 8)
 
@@ -145,13 +97,6 @@ def test_pointwise_arithmetic_is_flops_however_it_is_written():
 
     assert by_operator.flops == by_function.flops == 2 * 4 * 8
     assert by_operator.macs == 0
-
-
-def test_vectors_and_broadcast_matrices_count_what_is_multiplied():
-    assert macs(torch.matmul, torch.ones(8), torch.ones(8)) == 8
-    assert macs(torch.matmul, torch.ones(4, 8), torch.ones(8)) == 4 * 8 == 32
-    assert macs(torch.matmul, torch.ones(2, 3, 4, 8), torch.ones(8, 5)) == 2 * 3 * 4 * 8 * 5 == 960
-    assert macs(torch.matmul, torch.ones(2, 1, 4, 8), torch.ones(3, 8, 5)) == 2 * 3 * 4 * 8 * 5
 
 
 def test_a_complex_product_is_four_real_ones():
@@ -169,13 +114,6 @@ SCORES_AND_MIX = 2 * (2 * HEADS * LENGTH * LENGTH * WIDTH)
 
 
 @both
-def test_attention_on_the_cpu_is_not_nothing(on):
-    tensors = [torch.ones(2, HEADS, LENGTH, WIDTH) for _ in range(3)]
-
-    assert count(Calls(F.scaled_dot_product_attention), *tensors, on=on).macs == SCORES_AND_MIX
-
-
-@both
 def test_attention_may_be_called_by_keyword(on):
     tensors = {name: torch.ones(2, HEADS, LENGTH, WIDTH) for name in ("query", "key", "value")}
 
@@ -187,18 +125,6 @@ def test_attention_may_be_called_by_keyword(on):
 
     assert profile.macs == SCORES_AND_MIX
     assert profile.forward.causal_macs == SCORES_AND_MIX * (LENGTH + 1) // (2 * LENGTH), "j <= i, the diagonal included"
-
-
-@both
-def test_grouped_queries_count_for_every_query_head(on):
-    query = torch.ones(2, HEADS, LENGTH, WIDTH)
-    few = torch.ones(2, HEADS // 2, LENGTH, WIDTH)
-
-    class Grouped(nn.Module):
-        def forward(self, query, key, value):
-            return F.scaled_dot_product_attention(query, key, value, enable_gqa=True)
-
-    assert count(Grouped(), query, few, few, on=on).macs == SCORES_AND_MIX
 
 
 class SelfAttention(nn.MultiheadAttention):
@@ -254,32 +180,10 @@ GATES = 4 * HIDDEN * (FEATURES + HIDDEN)
 
 
 @both
-def test_an_lstm_counts_its_gates(on):
-    profile = count(nn.LSTM(FEATURES, HIDDEN), torch.ones(STEPS, BATCH, FEATURES), on=on)
-
-    assert profile.macs == STEPS * BATCH * GATES
-
-
-@both
 def test_packed_sequences_count_their_steps_and_not_the_padding(on):
     packed = pack_sequence([torch.ones(length, FEATURES) for length in (5, 3, 2)])
 
     assert count(nn.LSTM(FEATURES, HIDDEN), packed, on=on).macs == (5 + 3 + 2) * GATES
-
-
-@both
-def test_a_model_that_packs_its_sequences_itself_is_counted_too(on):
-    class Packs(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.rnn = nn.LSTM(FEATURES, HIDDEN, batch_first=True)
-
-        def forward(self, x, lengths):
-            return self.rnn(pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False))[0]
-
-    profile = count(Packs(), torch.ones(3, 5, FEATURES), torch.tensor([2, 5, 3]), on=on)
-
-    assert profile.macs == (5 + 3 + 2) * GATES
 
 
 # -- what wraps a model

@@ -1,5 +1,6 @@
 """What a user may meet on the way: libraries that are missing, files that cannot be drawn, words that do not fit."""
 
+import gc
 import subprocess
 import sys
 from dataclasses import replace
@@ -54,6 +55,17 @@ def test_all_files_are_written_or_none(flops, tmp_path):
     assert code == 2
     assert "timeline" in err
     assert {path.name for path in tmp_path.iterdir()} == {"p.json", "cpu.json"}
+
+
+def test_the_garbage_of_the_process_is_collected_at_its_end(flops):
+    """Modules that are frozen when Python ends are never freed, of which triton's bindings complain in thirty lines."""
+    frozen = gc.get_freeze_count()
+
+    code, _, err = flops("profile", "zoo:lenet5", "--meta")
+
+    assert code == 0, err
+    assert gc.get_freeze_count() == frozen
+    assert gc.isenabled()
 
 
 WITHOUT = """

@@ -1,5 +1,7 @@
 """Profilers used out of order: each gives the right numbers or one clear error."""
 
+from contextlib import suppress
+
 import pytest
 from compat.profiling import FLOPS, KINDS, X, both_ways, profiled
 from torch import nn
@@ -121,3 +123,20 @@ def test_modules_can_be_ignored_in_a_loop_too():
 
     assert prof.get_total_macs() == MACS - UP
     assert prof.get_total_flops() == 2 * (MACS - UP) + ROWS * OUT
+
+
+def test_a_loop_that_raises_before_the_end_leaves_nothing_behind():
+    call = nn.Module.__call__
+
+    def train():
+        model = Net()
+        prof = FlopsProfiler(model)
+        prof.start_profile()
+        model(X)
+        assert nn.Module.__call__ is not call
+        raise ValueError
+
+    with suppress(ValueError):  # which does not keep the frame, as pytest.raises does
+        train()
+
+    assert nn.Module.__call__ is call

@@ -13,6 +13,7 @@ from flopsight.errors import FlopsightError, ProfileFileError
 from flopsight.files import store
 from flopsight.render.formats import PRINTED, find
 from flopsight.results.comm import CommRow
+from flopsight.results.data_flow import DataFlow
 from flopsight.results.job import Job
 from flopsight.results.memory_curve import MemoryCurve
 from flopsight.results.records import Span
@@ -33,8 +34,14 @@ SPANS = (
 def pages():
     """What three unlike profiles and a job look like as JSON, all optional parts filled."""
     curve = MemoryCurve((0, 3), {"parameters": (5, 5), "other": (0, 7)}, ("", "0"), ("", "forward"))
+    flow = DataFlow(("<input>", "0", ""), (0, 1, 0), ("", "", "aten.add"), (0, 1), (1, 2), (64, 128))
     whole = replace(
-        stack(2, width=8), timeline=SPANS, at_peak={"parameters": 5, "other": 7}, memory_curve=curve, step=3
+        stack(2, width=8),
+        timeline=SPANS,
+        at_peak={"parameters": 5, "other": 7},
+        memory_curve=curve,
+        data_flow=flow,
+        step=3,
     )
     comm = (CommRow("all_reduce", "backward", 2, 4096, 4096, 2, "dp", holds=("0.weight",), seconds=0.5),)
     ranks = {

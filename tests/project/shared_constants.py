@@ -17,6 +17,7 @@ def text() -> str:
         "hues": palette.HUES,
         "grey": palette.GREY,
         "kinds": palette.KINDS,
+        "phases": palette.PHASES,
         "latex": latex.SIGNS,
         "markdown": markdown.MARKUP.pattern,
         "formula": csv.FORMULA_SIGNS,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import traceback
+import warnings
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -24,6 +25,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         claim_process()
     if words[:1] == ["run"]:  # the streams are the script's
         return _answer(words)
+    if argv is None:  # torch warns on import; nothing of ours uses numpy, and a model that does fails by itself
+        warnings.filterwarnings("ignore", "Failed to initialize NumPy: No module named 'numpy'")
     _prepare_streams()
     code = _answer(words)
     try:

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from .. import zoo
-from ..targets import installed
 from ..targets.address import LIBRARIES
 from ..targets.presets import preset_names
+from .targets import PACKAGES, names_of
 
 DEVICES = ("cpu", "cuda", "cuda:0", "cuda:1", "mps", "xpu")
 
@@ -52,14 +52,8 @@ def complete_target(incomplete: str) -> list[str]:
 def _names(kind: str) -> list[str]:
     if kind == "zoo":
         return zoo.names()
-    if kind == "hf":
-        types = installed.model_types() if installed.library_folder("transformers") else {}
-        return [*preset_names(), *types]
-    if kind in ("timm", "torchvision") and installed.library_folder(kind):
-        return list(installed.registered_models(kind))
-    if kind == "diffusers" and installed.library_folder(kind):
-        return list(installed.diffusers_models())
-    return []
+    names = names_of(kind) if kind in PACKAGES else []
+    return [*preset_names(), *names] if kind == "hf" else names
 
 
 def complete_format(incomplete: str) -> list[str]:

@@ -40,7 +40,7 @@ def demo(
     view.present(result)
     print(f"\nThe profile is saved in {output.resolve()}. It opens without torch:")
     print(f"  {_command()} show {output} -f table       heaviest modules first")
-    print(f"  {_command()} show {output} -f deepspeed   the text of DeepSpeed's profiler")
+    print(f"  {_command()} show {output} -o report.html the report page, for a browser")
     print(f"Your own model: {_command()} profile yourfile.py:factory -i 8x3x224x224")
 
 

@@ -37,9 +37,11 @@ def diff(
             )
         check_writable(output)
     runs = [found for found in map(load, (before, after)) if isinstance(found, Run)]
-    if len(runs) == 2 and output is None and not limits:
+    if len(runs) == 2:
         from ..render.run_page import difference
 
+        if output is not None or limits or format != "text":
+            raise InputError("Two monitored runs are compared as text: leave out --fail-on, -f and -o.")
         print(difference(*runs))
         return
     comparison = compare(load_profile(before), load_profile(after), parse_share(tolerance))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from .. import units
@@ -19,25 +19,28 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Served:
-    """How tokens are generated: what --generate, --cache, --weights, --draft, --accept and --draft-length say."""
+    """How tokens are generated: what --generate, --cache, --weights, --draft, --accept and --draft-length say.
+
+    The fields are arguments of `flopsight.generation`.
+    """
 
     new_tokens: int
     cache: str = "dynamic"
     weights: str | None = None
     draft: str | None = None
-    accept: float | None = None
+    acceptance: float | None = None
     draft_length: int = 4
 
 
 def check_served(served: Served | None, asked: Served, on: str | None) -> None:
     """Refuse options of a generation without one, packed weights that a device has no products for, and a draft without a chance."""
-    if served is None and (asked.weights or asked.draft or asked.accept is not None):
+    if served is None and (asked.weights or asked.draft or asked.acceptance is not None):
         raise InputError("--weights, --draft and --accept are about the tokens of --generate N; add it.")
     if asked.weights:
         _check_device_runs(asked.weights, on)
-    if asked.draft and asked.accept is None:
+    if asked.draft and asked.acceptance is None:
         raise InputError("--draft needs the chance that its tokens are accepted: --accept 0.8.")
-    if asked.accept is not None and not asked.draft:
+    if asked.acceptance is not None and not asked.draft:
         raise InputError(
             "--accept is the chance that a token of a draft is accepted; name the draft: --draft hf:llama-3.1-8b."
         )
@@ -62,14 +65,4 @@ def generate_tokens(target: Target, served: Served, *, repeats: int) -> Generati
 
     prompt = prompt_of(target)
     with users_code(target.text, described(target.args, target.kwargs)):
-        return generation(
-            target.model.eval(),
-            prompt,
-            served.new_tokens,
-            cache=served.cache,
-            weights=served.weights,
-            draft=served.draft,
-            acceptance=served.accept,
-            draft_length=served.draft_length,
-            repeats=repeats,
-        )
+        return generation(target.model.eval(), prompt, **asdict(served), repeats=repeats)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -16,6 +15,7 @@ from ..targets.early_checks import find_target
 from ..units import parse_count
 from . import options
 from .completion import complete_hardware
+from .views import save_and_print
 
 if TYPE_CHECKING:
     from ..results.plan import Plan
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 def plan(
     target: options.TargetText,
-    gpus: Annotated[int, typer.Option("--gpus", help="GPUs of the job.", min=1)],
+    gpus: Annotated[str, typer.Option("--gpus", help="GPUs of the job: 64; several to compare: 1,2,4,8.")],
     on: Annotated[
         str,
         typer.Option(
@@ -48,7 +48,7 @@ def plan(
     precision: Annotated[
         str, typer.Option("--precision", help="bf16 (float32 weights and state), pure-bf16 or fp32.")
     ] = "bf16",
-    optimizer: Annotated[str, typer.Option("--optimizer", help="adamw, adam, adam8bit or sgd.")] = "adamw",
+    optimizer: Annotated[str, typer.Option("--optimizer", help="adamw, adam, adamw8bit, adam8bit or sgd.")] = "adamw",
     compile: Annotated[bool, typer.Option("--compile", help="Pointwise chains fused, as torch.compile does.")] = False,
     fsdp: Annotated[
         str | None,
@@ -84,7 +84,7 @@ def plan(
         from ..engine.planning import plan as run
 
         found = run(
-            target, gpus=gpus, on=on, **numbers, input_shape=input or None, mesh=divided, micro_batch=micro_batch,
+            target, gpus=[parse_count(word) for word in gpus.split(",")], on=on, **numbers, input_shape=input or None, mesh=divided, micro_batch=micro_batch,
             accumulate=accumulate, checkpoint=checkpoint, precision=precision, optimizer=optimizer, compile=compile,
             fsdp=parse_switches(fsdp) if fsdp else None, gpus_per_node=gpus_per_node, between_nodes=between_nodes,
             serve=serve, assume=parse_assumptions(assume) if assume else None, progress=say,
@@ -93,12 +93,9 @@ def plan(
 
 
 def present_plan(plan: Plan, outputs: Sequence[Path], *, top: int | None = None) -> None:
-    """Write a plan where files were named, and print it."""
+    """Write a plan to the files that were named, and print it."""
     _check_files(outputs)
-    saved = [plan.save(path) for path in outputs]
-    print(plan.render(top), flush=True)
-    for path in saved:
-        print(f"Saved {path}", file=sys.stderr)
+    save_and_print(plan.render(top), outputs, plan.save)
 
 
 def _check_files(paths: Sequence[Path]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import sys
 from functools import partial
@@ -13,10 +12,11 @@ import typer
 from ..distributed.job_options import job_options, parse_plan, parse_switches
 from ..distributed.mesh_axes import check_dry, parse_mesh
 from ..errors import InputError
+from ..files.collector import collector_paused
 from ..progress import COUNTING, Progress
 from ..results.profile import Profile
 from ..results.timings import TIME_BUDGET
-from ..targets.early_checks import check_device_name, check_optimizer_name
+from ..targets.early_checks import check_names
 from ..targets.inputs import parse_inputs, parse_model_dtype
 from ..targets.loading import Target, find_target, load_target
 from . import options
@@ -92,12 +92,14 @@ def profile(
     specs = parse_inputs(input or [])
     number = parse_model_dtype(dtype) if dtype else None
     view = prepare_view(format, depth=depth, top=top, full=full, width=width, sort=sort, on=on, outputs=output or ())
-    _check_names(optimizer, device, train=train)
+    if optimizer and not train:
+        raise InputError("--optimizer steps after a backward; add --train.")
+    check_names(device, optimizer, meta=meta or mesh is not None)
     ranks = _parse_ranks(mesh, rank, generate)
     switches, plan = parse_switches(fsdp) if fsdp else None, parse_plan(tp_plan) if tp_plan else None
     job = job_options(ranks, checkpoint, precision, accumulate, switches, plan)
     meta = meta or ranks is not None
-    _check_together(view, meta=meta, device=device, train=train, generate=generate, cache=cache)
+    _check_together(view, meta=meta, train=train, generate=generate, cache=cache)
     asked = Served(generate or 0, cache, weights, draft, accept, draft_length)
     served = asked if generate is not None else None
     check_served(served, asked, on)
@@ -132,15 +134,6 @@ def _refuse_more_words(words: list[str]) -> None:
         )
 
 
-def _check_names(optimizer: str | None, device: str | None, *, train: bool) -> None:
-    if optimizer and not train:
-        raise InputError("--optimizer steps after a backward; add --train.")
-    if optimizer:
-        check_optimizer_name(optimizer)
-    if device:
-        check_device_name(device)
-
-
 def _parse_ranks(mesh: str | None, rank: int, generate: int | None) -> dict[str, int] | None:
     ranks = parse_mesh(mesh) if mesh else None
     if ranks is not None:
@@ -150,12 +143,8 @@ def _parse_ranks(mesh: str | None, rank: int, generate: int | None) -> dict[str,
     return ranks
 
 
-def _check_together(
-    view: View, *, meta: bool, device: str | None, train: bool, generate: int | None, cache: str
-) -> None:
+def _check_together(view: View, *, meta: bool, train: bool, generate: int | None, cache: str) -> None:
     """Refuse options that do not go together."""
-    if meta and device:
-        raise InputError("--meta runs on no device; leave out --device or --meta.")
     if meta and view.timeline:
         raise InputError("--meta runs nothing that takes time; leave it out for a timeline.")
     if generate and train:
@@ -182,8 +171,8 @@ def _with_measured_ceilings(results: Profile | Generation, loaded: Target, say: 
 
 
 def _present(results: Profile | Generation, view: View, *, strict: bool) -> None:
-    gc.freeze()  # drawing makes many objects, and collections would look through all of torch each time
-    view.present(results)
+    with collector_paused():  # drawing makes many objects, and collections would look through all of torch each time
+        view.present(results)
     if strict:
         from ..engine.measure import checked
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from ..results.run import Run
 from ..results.sweep import Sweep
 from . import options
 from .plan import present_plan
-from .views import prepare_view
+from .views import prepare_view, save_and_print
 
 
 def show(
@@ -59,10 +58,7 @@ def _run(found: Run, format: str, outputs: Sequence[Path]) -> None:
         if path.suffix != ".html":
             raise InputError(f"-o {path} must end in .html: a monitored run is printed, or written as a page.")
         check_writable(path)
-    print(found)
-    for path in outputs:
-        found.to_html(path)
-        print(f"Saved {path}", file=sys.stderr)
+    save_and_print(str(found), outputs, found.to_html)
 
 
 def _sweep(found: Sweep, format: str, width: int | None, outputs: Sequence[Path]) -> None:
@@ -72,12 +68,7 @@ def _sweep(found: Sweep, format: str, width: int | None, outputs: Sequence[Path]
     for path in outputs:
         check_file(path, found.axes)
         check_writable(path)
-    drawn = text(found, format, width)
-    for path in outputs:
-        found.save(path)
-    print(drawn, end="" if drawn.endswith("\n") else "\n")
-    for path in outputs:
-        print(f"Saved {path}", file=sys.stderr)
+    save_and_print(text(found, format, width), outputs, found.save)
 
 
 def _side_by_side(paths: Sequence[Path], format: str, columns: str | None, outputs: Sequence[Path]) -> None:

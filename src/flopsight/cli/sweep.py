@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from ..distributed.mesh_axes import parse_mesh
-from ..errors import InputError
 from ..progress import Progress, by_points
 from ..render.sweep_page import SUFFIXES, check_file
 from ..targets.axes import EXAMPLE, changed_address, check_sweep, parse_axes, sized_inputs
-from ..targets.early_checks import check_device_name, check_optimizer_name, check_target, find_target
+from ..targets.early_checks import check_names, check_target, find_target
 from . import options
-
-if TYPE_CHECKING:
-    from ..results.sweep import Sweep
+from .views import save_and_print
 
 
 def sweep(
@@ -50,12 +46,7 @@ def sweep(
     parsed = parse_axes(axes)
     for path in output or ():
         check_file(path, parsed)
-    if meta and device:
-        raise InputError("--meta runs on no device; leave out --device or --meta.")
-    if device:
-        check_device_name(device)
-    if optimizer:
-        check_optimizer_name(optimizer)
+    check_names(device, optimizer, meta=meta)
     asked: dict[str, Any] = {"train": train, "dtype": dtype, "optimizer": optimizer, "generate": generate, "on": on}
     asked["mesh"] = parse_mesh(mesh) if mesh else None
     check_sweep(parsed, **asked)
@@ -64,20 +55,11 @@ def sweep(
     address = changed_address(find_target(target, complete=False), first)
     check_target(address, specs)
     meta = meta or mesh is not None
-    result = _swept(target, parsed, progress, meta=meta, repeats=repeats, inputs=input or [], device=device, **asked)
-    saved = [result.save(path) for path in output or ()]
-    print(result, flush=True)
-    for path in saved:
-        print(f"Saved {path}", file=sys.stderr)
-
-
-def _swept(
-    target: str, axes: dict[str, tuple[Any, ...]], shown: bool, *, meta: bool, repeats: int, **options: Any
-) -> Sweep:
-    with Progress(asked=shown) as say:
+    timing: dict[str, Any] = {} if meta else {"repeats": repeats}
+    with Progress(asked=progress) as say:
         say(f"{target}: starting")
         from ..engine.sweeping import sweep as run
 
-        timing: dict[str, Any] = {} if meta else {"repeats": repeats}
-
-        return run(target, axes, meta=meta, progress=by_points(say, timed=not meta), **options, **timing)
+        told = by_points(say, timed=not meta)
+        result = run(target, parsed, meta=meta, progress=told, inputs=input or [], device=device, **asked, **timing)
+    save_and_print(str(result), output or (), result.save)

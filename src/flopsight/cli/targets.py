@@ -13,7 +13,8 @@ from ..targets import installed
 from ..targets.config_files import cached_names, hub_cache
 from ..targets.presets import find_preset, preset_names
 
-LIBRARIES = {"hf": "transformers", "timm": "timm", "torchvision": "torchvision", "diffusers": "diffusers"}
+PACKAGES = {"hf": "transformers", "timm": "timm", "torchvision": "torchvision", "diffusers": "diffusers"}
+"""The library that each kind of target comes from."""
 
 
 def targets(
@@ -29,7 +30,7 @@ def targets(
         return
     found = list(matching(word))
     if not found:
-        names = [name for kind in LIBRARIES for name in names_of(kind)]
+        names = [name for kind in PACKAGES for name in names_of(kind)]
         raise InputError(f"Nothing here has {word!r} in its name.{did_you_mean(word, names)}")
     for target, about in found:
         print(f"{target:<44}{about}".rstrip())
@@ -48,15 +49,15 @@ def matching(word: str) -> Iterable[tuple[str, str]]:
     for name in cached_names():
         if wanted == "hf" or wanted in name.lower():
             yield f"hf:{name}", "configuration in the hub's cache"
-    for kind, library in LIBRARIES.items():
+    for kind, library in PACKAGES.items():
         for name in names_of(kind):
             if wanted == kind or wanted in name.lower():
                 yield f"{kind}:{name}", f"model type of {library}" if kind == "hf" else ""
 
 
 def names_of(kind: str) -> list[str]:
-    """The names that an installed library offers; none where it is not installed."""
-    if installed.library_folder(LIBRARIES[kind]) is None:
+    """The names that an installed library offers; none if it is not installed."""
+    if installed.library_folder(PACKAGES[kind]) is None:
         return []
     if kind == "hf":
         return sorted(set(installed.model_types()) - set(preset_names()))
@@ -69,7 +70,7 @@ def _overview() -> Iterable[str]:
     yield f"Presets:          {', '.join(f'hf:{name}' for name in preset_names())}"
     cached = cached_names()
     yield f"Hub's cache:      {', '.join(f'hf:{name}' for name in cached) or f'nothing in {hub_cache()}'}"
-    for kind, library in LIBRARIES.items():
+    for kind, library in PACKAGES.items():
         names = names_of(kind)
         what = f"{len(names)} names; flopsight targets {kind}" if names else f"not installed: pip install {library}"
         yield f"{kind + ':NAME':<18}{what}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -32,34 +32,17 @@ class View:
         return any(drawing.format.needs_timeline for drawing in (self.printed, *(drawn for _, drawn in self.files)))
 
     def present(self, profile: Profile | Job | Generation) -> None:
-        """Write the profile where files were named, and print it: a reader of a pipe may close it early."""
-        self.write_files(profile)
-        self.print_profile(profile)
-        self.say_saved()
-
-    def print_profile(self, profile: Profile | Job | Generation) -> None:
-        """Print the profile, for a terminal or for a pipe."""
+        """Write the profile to the files that were named, all or none if one cannot be drawn, then print it."""
+        for path, contents in [(path, drawing.contents(profile, path)) for path, drawing in self.files]:
+            write_bytes(path, contents)
         if sys.stdout.isatty():
             from rich.console import Console
 
             self.printed.show(profile, Console())
+            sys.stdout.flush()
         else:
-            _out(self.printed.text(profile))
-        sys.stdout.flush()
-
-    def write_files(self, profile: Profile | Job | Generation) -> None:
-        """Write the profile where files were named: all of them, or none if one cannot be drawn."""
-        for path, contents in self.drawn(profile):
-            write_bytes(path, contents)
-
-    def drawn(self, profile: Profile | Job | Generation) -> list[tuple[Path, bytes]]:
-        """What the files will hold."""
-        return [(path, drawing.contents(profile, path)) for path, drawing in self.files]
-
-    def say_saved(self) -> None:
-        """Name the files that were written."""
-        for path, _ in self.files:
-            print(f"Saved {path}", file=sys.stderr)
+            print_text(self.printed.text(profile))
+        say_saved([path for path, _ in self.files])
 
 
 def prepare_view(
@@ -110,6 +93,10 @@ def _for_file(path: Path, printed: Drawing, on: str | None) -> Drawing:
     """How a file is drawn: in the format of its suffix, with those of the given options that this format has."""
     found = find_by_suffix(path)
     check_writable(path)
+    if found is not None and found.picture:
+        from ..render.pictures import check_installed
+
+        check_installed()
     if found is None:
         return printed
     known = set(found.options)
@@ -119,5 +106,19 @@ def _for_file(path: Path, printed: Drawing, on: str | None) -> Drawing:
     return Drawing(found, {name: value for name, value in given.items() if name in known})
 
 
-def _out(text: str) -> None:
-    sys.stdout.write(text if text.endswith("\n") else f"{text}\n")
+def print_text(text: str) -> None:
+    """Print a text, with one line end; what follows on stderr comes after it."""
+    print(text, end="" if text.endswith("\n") else "\n", flush=True)
+
+
+def save_and_print(text: str, paths: Sequence[Path], save: Callable[[Path], Path]) -> None:
+    """Write the files, then print the text and name them."""
+    saved = [save(path) for path in paths]
+    print_text(text)
+    say_saved(saved)
+
+
+def say_saved(paths: Sequence[Path]) -> None:
+    """Name the files that were written: after what is printed, since a reader of a pipe may close it early."""
+    for path in paths:
+        print(f"Saved {path}", file=sys.stderr)

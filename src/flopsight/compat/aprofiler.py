@@ -17,12 +17,12 @@ class AProfiler(FlopsProfiler):
     format = "aprofiler"
 
     def get_total_activation(self, as_string: bool = False) -> Any:
-        """Bytes saved for backward."""
+        """Bytes saved for backward; as text with its unit if `as_string`."""
         size = self.profile.activation_bytes
         return units.deepspeed_large(size, "B") if as_string else size
 
     def compute_gpu_utilization(self, total_steps_time: float, dtype: object = None) -> float | None:
-        """The FLOPs that were counted, over the time of their steps, over the device's dense peak in a dtype.
+        """The FLOPs that were counted, over `total_steps_time` seconds of their steps, over the device's dense peak in `dtype`.
 
         The profiler counts the forward. For whole training steps, `step_profiler(...).profile.mfu` has the backward too.
         None, and a warning that says why, where the device's peak is not known.

@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from weakref import finalize
 
 import torch
 from torch import nn
@@ -100,6 +101,7 @@ class FlopsProfiler:
         self.ds_engine = ds_engine
         self.recompute_fwd_factor = recompute_fwd_factor
         self._shot = OneShot(model)
+        finalize(self, self._shot.stop).atexit = False  # a loop that raised may never have called end_profile()
 
     @property
     def started(self) -> bool:
@@ -117,7 +119,7 @@ class FlopsProfiler:
         return seen if self.ds_engine is None else with_engine(seen, self.ds_engine)
 
     def start_profile(self, ignore_list: Iterable[Any] | None = None) -> None:
-        """Start profiling; what was seen before is forgotten."""
+        """Start profiling; what was seen before is forgotten. `ignore_list` has classes, modules or names that are left out."""
         self._shot.start(ignoring(self.model, ignore_list))
 
     def stop_profile(self) -> None:
@@ -133,22 +135,22 @@ class FlopsProfiler:
         self._shot.stop()
 
     def get_total_flops(self, as_string: bool = False) -> Any:
-        """Floating-point operations of the forward."""
+        """Floating-point operations of the forward; as text with its unit if `as_string`."""
         flops = self.profile.flops
         return units.deepspeed_flops(flops) if as_string else flops
 
     def get_total_macs(self, as_string: bool = False) -> Any:
-        """Multiply-accumulates of the forward."""
+        """Multiply-accumulates of the forward; as text with its unit if `as_string`."""
         macs = self.profile.macs
         return units.deepspeed_macs(macs) if as_string else macs
 
     def get_total_duration(self, as_string: bool = False) -> Any:
-        """Seconds of the forward."""
+        """Seconds of the forward; as text with its unit if `as_string`."""
         seconds = self.profile.latency or 0.0
         return units.deepspeed_time(seconds) if as_string else seconds
 
     def get_total_params(self, as_string: bool = False) -> Any:
-        """Parameters of the model, on this rank."""
+        """Parameters of the model, on this rank; as text with its unit if `as_string`."""
         params = self.profile.params
         return units.deepspeed_params(params) if as_string else params
 
@@ -160,7 +162,10 @@ class FlopsProfiler:
         detailed: bool = True,
         output_file: str | Path | None = None,
     ) -> None:
-        """Print the summary, the aggregate by depth and, if `detailed`, the module tree."""
+        """Print the summary, the aggregate by depth and, if `detailed`, the module tree, or write them to `output_file`.
+
+        `profile_step` is the step that the head names; `module_depth` and `top_modules` limit the aggregate, -1 is every depth.
+        """
         text = self.profile.render(
             self.format,
             profile_step=profile_step,
@@ -171,7 +176,7 @@ class FlopsProfiler:
         write(text, output_file)
 
     def print_model_aggregated_profile(self, module_depth: int = -1, top_modules: int = 1) -> None:
-        """Print the top modules at every depth."""
+        """Print the `top_modules` heaviest modules at every depth, down to `module_depth`; -1 is the whole tree."""
         check_page(module_depth, top_modules)
         depth = None if module_depth < 0 else module_depth
         write("\n".join(self._aggregated(depth, top_modules)) + "\n")

@@ -35,6 +35,9 @@ class TIDSProfiler(FlopsProfiler):
         detailed: bool = True,
         output_file: str | Path | None = None,
     ) -> None:
-        """Print the module tree with shapes; without `detailed`, its first level only."""
+        """Print the module tree with shapes down to `module_depth`, or write it to `output_file`; without `detailed`, its first level only.
+
+        `profile_step` and `top_modules` are those of `FlopsProfiler` and change nothing here.
+        """
         check_page(module_depth, top_modules)
         write(self.profile.render("tids", module_depth=module_depth if detailed else 1), output_file)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -18,6 +19,15 @@ class Checked:
     fine: bool
     found: str
     touches: str
+
+
+def tried(group: str, name: str, touches: str, look: Callable[[], tuple[bool, str]]) -> Checked:
+    """A check by a function that says whether all is fine, and what it found; one that raises failed."""
+    try:
+        fine, found = look()
+    except Exception as problem:
+        fine, found = False, f"{type(problem).__name__}: {problem}"
+    return Checked(group, name, fine, found, touches)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from torch.utils.checkpoint import checkpoint
 
 from ..engine.measure import count
 from ..results.profile import Profile
-from .checkup import Checked
+from .checkup import Checked, tried
 
 GROUP = "closed forms"
 
@@ -51,12 +51,15 @@ class Case(NamedTuple):
     optimizer: Callable[[Any], torch.optim.Optimizer] | None = None
     on: str = "real"
 
-    def counted(self, device: torch.device) -> tuple[int, ...]:
-        """The figures as they are counted here."""
+    def counted(self, device: torch.device) -> tuple[bool, str]:
+        """Whether the figures that are counted here are those of the arithmetic, and both if they are not."""
         model = self.model().to(device)
         optimizer = self.optimizer(model.parameters()) if self.optimizer else None
         x = torch.ones(self.shape, device=device)
-        return self.read(count(model, (x,), train=self.train, optimizer=optimizer, on=self.on))
+        got = self.read(count(model, (x,), train=self.train, optimizer=optimizer, on=self.on))
+        found = ", ".join(f"{value:,} {unit}" for value, unit in zip(got, self.units.split(", "), strict=True))
+        instead = "" if got == self.wanted else f" instead of {', '.join(f'{value:,}' for value in self.wanted)}"
+        return got == self.wanted, found + instead
 
 
 def _two_layers() -> nn.Module:
@@ -101,11 +104,4 @@ CASES = {
 def closed_forms(device: torch.device) -> Iterator[Checked]:
     """Count every case and compare it with the arithmetic."""
     for name, case in CASES.items():
-        try:
-            got = case.counted(device)
-        except Exception as problem:
-            yield Checked(GROUP, name, False, f"{type(problem).__name__}: {problem}", case.touches)
-            continue
-        found = ", ".join(f"{value:,} {unit}" for value, unit in zip(got, case.units.split(", "), strict=True))
-        instead = "" if got == case.wanted else f" instead of {', '.join(f'{value:,}' for value in case.wanted)}"
-        yield Checked(GROUP, name, got == case.wanted, found + instead, case.touches)
+        yield tried(GROUP, name, case.touches, partial(case.counted, device))

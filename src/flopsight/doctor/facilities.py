@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import torch
 from torch import nn
@@ -10,7 +11,7 @@ from torch import nn
 from ..capture.hooks import internals
 from ..engine.measure import profile
 from ..results.records import OUTSIDE
-from .checkup import Checked
+from .checkup import Checked, tried
 
 GROUP = "facilities"
 Facility = Callable[[torch.device], tuple[bool, str]]
@@ -25,15 +26,11 @@ def marks(device: torch.device) -> tuple[bool, str]:
     """Every module has a forward and a backward time."""
     model, x = two_layers(device)
     made = profile(model, (x,), train=True, warmup=1, repeats=2)
-    missing = [
-        node.path or "<model>"
-        for node in made.walk()
-        if node.path != OUTSIDE and not (node.latency and node.backward_latency)
-    ]
-    return (
-        not missing,
-        f"no time for {', '.join(missing)}" if missing else "every module has forward and backward times",
-    )
+    modules = [node for node in made.walk() if node.path != OUTSIDE]
+    missing = [node.path or "<model>" for node in modules if not (node.latency and node.backward_latency)]
+    if missing:
+        return False, f"no time for {', '.join(missing)}"
+    return True, "every module has forward and backward times"
 
 
 def traces(device: torch.device) -> tuple[bool, str]:
@@ -78,8 +75,4 @@ FACILITIES: dict[str, tuple[Facility, str]] = {
 def facilities(device: torch.device) -> Iterator[Checked]:
     """Try every facility out."""
     for name, (facility, touches) in FACILITIES.items():
-        try:
-            fine, told = facility(device)
-        except Exception as problem:
-            fine, told = False, f"{type(problem).__name__}: {problem}"
-        yield Checked(GROUP, name, fine, told, touches)
+        yield tried(GROUP, name, touches, partial(facility, device))

@@ -7,11 +7,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from functools import partial
 from operator import attrgetter
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 LEAST, MOST = 1e-30, 10**30
 """No time is shorter and no count larger: a float holds all sums and ratios that a view makes of them."""
 Convert = Callable[[Any], Any]
+Kind = TypeVar("Kind")
 
 
 class DamagedError(Exception):
@@ -38,9 +39,10 @@ class Codec:
         convert = self._encoder(type(value))
         return value if convert is None else convert(value)
 
-    def decode(self, kind: Any, value: Any) -> Any:
-        """What `encode` made of an instance of `kind`; raises `DamagedError` where it cannot be one."""
-        return self._decoder(kind)(value)
+    def decode(self, kind: type[Kind], value: Any) -> Kind:
+        """What `encode` made of an instance of `kind`; raises `DamagedError` if it cannot be one."""
+        made: Kind = self._decoder(kind)(value)
+        return made
 
     def fields_encoder(self, kind: type, leave_out: Collection[str] = ()) -> Callable[[Any], dict[str, Any]]:
         """A function that writes the fields of one class which do not have their default."""

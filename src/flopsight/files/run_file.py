@@ -7,18 +7,15 @@ which intervals are joined, so that a file that was cut off anywhere is a whole 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
 from ..errors import OutputError, ProfileFileError
-from ..results.environment import Environment
-from ..results.profile import Profile
 from ..results.run import Interval, Run, SlowStep, thinned
-from ..results.world import World
-from .codec import Codec, DamagedError
-from .store import CODEC as PROFILES
+from .codec import DamagedError
+from .store import CODEC
 from .whole_files import write_text
 
 KIND = "flopsight run"
@@ -26,7 +23,20 @@ SCHEMA = 1
 MOST_INTERVALS = 5000
 """Intervals that a run has in memory; neighbours are joined."""
 MOST_PENDING = 1000
-VALUES = Codec(checks={}, names={})
+VALUES = CODEC
+HEAD = ("model", "environment", "world", "profile")
+TOTALS = ("median_seconds", "quartiles", "shapes")
+"""Fields of a run that the first line of its file has, and those that any line may have."""
+
+
+def _all_but(*names: str) -> set[str]:
+    return {one.name for one in fields(Run)} - {*names}
+
+
+_write_head, _read_head = (make(Run, _all_but(*HEAD)) for make in (VALUES.fields_encoder, VALUES.fields_decoder))
+totals_of = VALUES.fields_encoder(Run, _all_but(*TOTALS, "notes"))
+"""What a line says of the run up to it."""
+_read_totals = VALUES.fields_decoder(Run, _all_but(*TOTALS))
 
 
 def is_run(contents: str) -> bool:
@@ -38,29 +48,8 @@ def line_of(interval: Interval, run: Run | None = None, **extra: Any) -> str:
     """An interval as a line; `run` is there in the first one."""
     page: dict[str, Any] = {"kind": KIND, "schema": SCHEMA, **interval.figures(), "interval": VALUES.encode(interval)}
     if run is not None:
-        page["run"] = _encode_head(run)
+        page["run"] = _write_head(run)
     return json.dumps(page | {name: value for name, value in extra.items() if value}, separators=(",", ":"))
-
-
-def _encode_head(run: Run) -> dict[str, Any]:
-    head: dict[str, Any] = {
-        "model": run.model,
-        "environment": VALUES.encode(run.environment),
-        "world": VALUES.encode(run.world),
-    }
-    if run.profile is not None:
-        head["profile"] = PROFILES.encode(run.profile)
-    return head
-
-
-def totals_of(run: Run) -> dict[str, Any]:
-    """What a line says of the run up to it."""
-    return {
-        "median_seconds": run.median_seconds,
-        "quartiles": run.quartiles and list(run.quartiles),
-        "shapes": run.shapes,
-        "notes": list(run.notes),
-    }
 
 
 def save_run(run: Run, path: str | Path) -> Path:
@@ -70,6 +59,8 @@ def save_run(run: Run, path: str | Path) -> Path:
 
 def _lines(run: Run) -> Iterator[str]:
     slow = list(run.slow)
+    if not run.intervals:
+        yield json.dumps({"kind": KIND, "schema": SCHEMA, "run": _write_head(run), **totals_of(run)})
     for at, interval in enumerate(run.intervals):
         inside = [VALUES.encode(step) for step in slow if interval.first <= step.step <= interval.last]
         last = at + 1 == len(run.intervals)
@@ -93,36 +84,15 @@ def load_run(contents: str, source: str) -> Run:
             raise ProfileFileError(f"{source} is a damaged flopsight run: line {number} is not JSON.") from None
         try:
             if "run" in page:  # a run that was continued in the same file
-                run, intervals, slow = _decode_head(page["run"]), [], []
-            intervals.append(VALUES.decode(Interval, page["interval"]))
+                run, intervals, slow = Run(**_read_head(page["run"])), [], []
+            if "interval" in page or "run" not in page:  # a run without steps has its head only
+                intervals.append(VALUES.decode(Interval, page["interval"]))
             slow += [VALUES.decode(SlowStep, step) for step in page.get("slow", ())]
-            run = _with_totals(run, page)
+            run = replace(run, **_read_totals(page))
             notes |= dict.fromkeys(page.get("notes", ()))
         except (DamagedError, KeyError, TypeError, AttributeError) as problem:
             raise ProfileFileError(f"{source} is a damaged flopsight run: line {number}{problem}.") from None
     return replace(run, intervals=thinned(intervals, MOST_INTERVALS), slow=tuple(slow), notes=tuple(notes))
-
-
-def _with_totals(run: Run, page: Mapping[str, Any]) -> Run:
-    if "median_seconds" not in page:
-        return run
-    quartiles: Sequence[float] | None = page.get("quartiles")
-    return replace(
-        run,
-        median_seconds=page["median_seconds"],
-        quartiles=None if quartiles is None else (quartiles[0], quartiles[1]),
-        shapes=page.get("shapes", 0),
-    )
-
-
-def _decode_head(page: Any) -> Run:
-    profile = page.get("profile")
-    return Run(
-        model=str(page.get("model", "")),
-        environment=VALUES.decode(Environment, page.get("environment", {})),
-        world=VALUES.decode(World, page.get("world", {})),
-        profile=None if profile is None else PROFILES.decode(Profile, profile),
-    )
 
 
 @dataclass

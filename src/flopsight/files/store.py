@@ -17,6 +17,7 @@ from ..results import caveats
 from ..results.caveats import Caveat
 from ..results.comm import CommRow
 from ..results.costs import OpRow
+from ..results.data_flow import DataFlow
 from ..results.generation import Generation
 from ..results.job import Job
 from ..results.memory_curve import MemoryCurve
@@ -113,6 +114,10 @@ def dumps(profile: Saved) -> str:
 
 def loads(contents: str, source: str = "The text") -> Saved:
     """A profile or a job from JSON text."""
+    from .run_file import is_run
+
+    if is_run(contents):
+        raise ProfileFileError(f"{source} is a monitored run, not a profile. Show it: flopsight show {source}")
     with collector_paused():
         page = _parse(contents, source)
         _check_schema(page, source)
@@ -178,14 +183,11 @@ def _refuse_constant(name: str) -> float:
 
 def _decode_profile(page: Any) -> Profile:
     nested = isinstance(page, dict) and "root" in page and not _is_flat(page["root"])
-    decoded = CODEC.decode(Profile, page | {"root": _flattened(page["root"])} if nested else page)
-    assert isinstance(decoded, Profile)
-    return decoded
+    return CODEC.decode(Profile, page | {"root": _flattened(page["root"])} if nested else page)
 
 
 def _decode_generation(page: Any) -> Generation:
     made = CODEC.decode(Generation, page)
-    assert isinstance(made, Generation)
     numbers = [step.number for step in made.steps]
     wanted = {0, (made.new_tokens - 1) // 2, made.new_tokens - 1}
     if numbers != sorted(set(numbers)) or not wanted <= set(numbers):
@@ -195,7 +197,6 @@ def _decode_generation(page: Any) -> Generation:
 
 def _decode_plan(page: Any) -> Plan:
     decoded = CODEC.decode(Plan, page)
-    assert isinstance(decoded, Plan)
     if not decoded.options:
         raise DamagedError(".options is empty, and a plan has at least one")
     if any(not option.parts or not option.memory or option.samples < 1 for option in decoded.options):
@@ -282,6 +283,17 @@ def _decode_curve(page: Any) -> MemoryCurve:
     return curve
 
 
+def _decode_flow(page: Any) -> DataFlow:
+    flow = DataFlow(**CODEC.fields_decoder(DataFlow)(page))
+    if not len(flow.modules) == len(flow.turns) == len(flow.work) or not len(flow.sources) == len(flow.targets) == len(
+        flow.bytes
+    ):
+        raise DamagedError(" does not have one value a place and one a flow in every column")
+    if max((*flow.sources, *flow.targets), default=-1) >= len(flow.modules):
+        raise DamagedError(f" leads to a place that is not there, and there are {len(flow.modules)}")
+    return flow
+
+
 _ANY_WHOLE = partial(whole_number, least=ANY_SIGN)
 _number_of_ranks = partial(whole_number, most=MOST_RANKS)
 
@@ -304,6 +316,7 @@ CODEC = Codec(
 _TREE = TreeCodec(CODEC)
 CODEC.add(Node, _TREE.encode, _TREE.decode)
 CODEC.add(MemoryCurve, CODEC.fields_encoder(MemoryCurve), _decode_curve)
+CODEC.add(DataFlow, CODEC.fields_encoder(DataFlow), _decode_flow)
 CODEC.add(Caveat, _encode_caveat, _decode_caveat)
 _RANK_ENCODER = CODEC.fields_encoder(Profile, {"root"})
 _RANK_DECODER = CODEC.fields_decoder(Profile, {"root"})

@@ -40,7 +40,7 @@ class Priced:
 
 
 def formula(*ops: str, replace: bool = False) -> Callable[[F], F]:
-    """Say what an op costs, `@flopsight.formula("mylib.myop")`. Only `replace=True` replaces a formula that is there.
+    """Say what the named `ops` cost, `@flopsight.formula("mylib.myop")`. Only `replace=True` replaces a formula that is there.
 
     The function gets an `OpRecord` and returns a `Cost`. FLOPs not stated are twice the MACs; bytes not stated
     are those of the inputs and outputs. A name may carry an overload, `"aten.add.Tensor"`, which then wins.

@@ -23,6 +23,8 @@ class Ceilings:
     """Bytes per second between memory and the compute units, reads and writes together."""
     cache: int | None = None
     """Bytes of the last cache that all units share; data that fits may never reach memory."""
+    cache_bandwidth: float | None = None
+    """Bytes per second of data that stays in that cache, where it was measured."""
     memory: int | None = None
     """Bytes of memory."""
     link: float | None = None

@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from .costs import known_sum
+
 ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER, ALL_TO_ALL = "all_reduce", "all_gather", "reduce_scatter", "all_to_all"
 BROADCAST, REDUCE, GATHER, SCATTER, SEND, RECV = "broadcast", "reduce", "gather", "scatter", "send", "recv"
-OPS = (ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER, ALL_TO_ALL, BROADCAST, SEND, RECV, REDUCE, GATHER, SCATTER)
 
 GroupKey = frozenset[int] | str
 """Identifies the ranks of a process group."""
@@ -35,9 +36,9 @@ class CommRow:
     setup: bool = False
     """Traffic of the first steps only, outside the totals: a rebuilt bucket order, an exchange of shapes."""
     holds: tuple[str, ...] = ()
-    """The parameters whose gradients travel, where several modules share one buffer."""
+    """The parameters whose gradients travel, if several modules share one buffer."""
     seconds: float | None = None
-    """Time on the device of all calls, where a trace tells it."""
+    """Time on the device of all calls, if a trace tells it."""
     exposed: float | None = None
     """Those of `seconds` in which the device computed nothing else."""
 
@@ -54,8 +55,8 @@ class CommRow:
             bytes=self.bytes + other.bytes,
             wire_bytes=self.wire_bytes + other.wire_bytes,
             holds=tuple(dict.fromkeys((*self.holds, *other.holds))),
-            seconds=_sum(self.seconds, other.seconds),
-            exposed=_sum(self.exposed, other.exposed),
+            seconds=known_sum((self.seconds, other.seconds)),
+            exposed=known_sum((self.exposed, other.exposed)),
         )
 
 
@@ -96,7 +97,3 @@ def merged(rows: Iterable[CommRow]) -> tuple[CommRow, ...]:
     for row in rows:
         found[row.key] = found[row.key] + row if row.key in found else row
     return tuple(found.values())
-
-
-def _sum(a: float | None, b: float | None) -> float | None:
-    return b if a is None else a if b is None else a + b

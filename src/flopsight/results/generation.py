@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -12,6 +13,7 @@ from .draft import Draft
 from .in_notebooks import InNotebooks
 from .kv_cache import NO_CACHE, KVCache
 from .profile import Profile
+from .read_only import fix_tables
 from .timings import Stat
 
 if TYPE_CHECKING:
@@ -28,9 +30,24 @@ class Step:
     profile: Profile
 
 
+@dataclass(frozen=True)
+class Sample:
+    """Bytes by kind at the peaks of another batch, or of other prompts: two of each show how memory grows."""
+
+    batch: int
+    prompt: int
+    prefill: Mapping[str, int]
+    """At the peak of the prompts."""
+    step: Mapping[str, int]
+    """At the peak of the first step after them."""
+
+    def __post_init__(self) -> None:
+        fix_tables(self, "prefill", "step")
+
+
 @dataclass(frozen=True, repr=False)
 class Generation(InNotebooks):
-    """What a prompt and the tokens after it cost, apart. The methods take the name of a device, else they use the model's own."""
+    """What a prompt and the tokens after it cost, apart. `device` is a name that `flopsight device` knows, else the model's own."""
 
     prefill: Profile
     """The prompt, in one forward; of an encoder-decoder, the encoder and the decoder's first token."""
@@ -48,8 +65,8 @@ class Generation(InNotebooks):
     """The cache of keys and values: its layers and their bytes."""
     positions: int | None = None
     """Tokens that the model has positions for."""
-    half_prompt: Profile | None = None
-    """Half of each prompt in one forward: it shows how memory grows with the tokens. None if the prompt cannot be halved."""
+    samples: tuple[Sample, ...] = ()
+    """Peaks of other sizes: half of each prompt, and if the model is on meta also far more tokens and sequences."""
     prefill_time: Stat | None = None
     """Seconds of the prefill, if the model was timed."""
     decode_time: Stat | None = None
@@ -150,7 +167,7 @@ class Generation(InNotebooks):
         return self.serving(device).first_token
 
     def per_output_token(self, device: str | None = None, at: str = "mean") -> float | None:
-        """The least seconds of a step, which makes one token of each sequence: "mean", or "first", "middle" or "last"."""
+        """The least seconds of a step, which makes one token of each sequence; `at` is "mean", "first", "middle" or "last"."""
         return self.serving(device).per_output_token(at)
 
     def tokens_per_second(self, device: str | None = None) -> float | None:
@@ -170,26 +187,26 @@ class Generation(InNotebooks):
         return self.serving(device).crossover_batch
 
     def speculative(self, device: str | None = None, length: int | None = None) -> Speculation | None:
-        """A round of speculative decoding with the draft, at its length or another; None without a draft or a peak."""
+        """A round of speculative decoding with the draft, of its length or `length` tokens; None without a draft or a peak."""
         from ..analysis.speculation import speculate
 
         return speculate(self.serving(device), length)
 
     def render(self, format: str = "tree", **options: Any) -> str:
-        """The page of a generation ("tree"), or the module rows of prefill and decode in another format of `flopsight show`."""
+        """The page of a generation, or with another `format` of `flopsight show` the module rows of prefill and decode; `options` are its flags."""
         from ..render import prepare
 
         return prepare(format, **options).text(self)
 
     def to_html(self, path: str | Path, *, on: str | None = None) -> Path:
-        """Write the page as a file that needs nothing beside it."""
+        """Write the page to `path` as a file that needs nothing beside it; `on` names a device for the least times."""
         from ..files.whole_files import write_text
         from ..render.generation_page import html
 
         return write_text(path, html(self, on=on))
 
     def save(self, path: str | Path) -> Path:
-        """Write it as JSON; `flopsight.load` reads it back."""
+        """Write it to `path` as JSON; `flopsight.load` reads it back."""
         from ..files.store import save
 
         return save(self, path)

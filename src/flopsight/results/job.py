@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from itertools import pairwise
 from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import InputError, did_you_mean
+from ..errors import InputError, check_known
 from .caveats import Caveat, Note
 from .costs import Cost
+from .data_flow import chained
 from .in_notebooks import InNotebooks
 from .node import MOST_LETTERS, Node, build_up
 from .profile import Profile
@@ -39,7 +40,7 @@ class Job(InNotebooks):
     size: int = 1
     """Ranks of the job, arrived or not."""
     problems: Mapping[int, str] = field(default_factory=dict)
-    """Why a rank is missing, where it said so."""
+    """Why a rank is missing, if it said so."""
     left_out: tuple[str, ...] = ()
     """Files beside those of the ranks that could not be read, a sentence each."""
 
@@ -85,10 +86,7 @@ class Job(InNotebooks):
 
         known = {key: one for key, one in BOOK.items() if one.of_profile is not None}
         known |= {name: known[key] for name, key in OTHER_NAMES.items()}
-        if figure not in known:
-            raise InputError(
-                f"Ranks have no figure {figure!r}.{did_you_mean(figure, known)} Figures: {', '.join(known)}."
-            )
+        check_known(figure, known, f"Ranks have no figure {figure!r}", "Figures:")
         found = {rank: known[figure].read(profile) for rank, profile in sorted(self.ranks.items())}
         return {rank: value for rank, value in found.items() if value is not None}
 
@@ -119,7 +117,8 @@ class Job(InNotebooks):
         parts = [profiles[0] for profiles in self.stages.values()]
         caveats = tuple(dict.fromkeys((*self.caveats, *(caveat for part in parts for caveat in part.caveats))))
         if len(parts) == 1:
-            return replace(first, caveats=caveats, unsharded=self.whole or first.unsharded, part=self._part(first))
+            part = first.part if self.whole is None else ""
+            return replace(first, caveats=caveats, unsharded=self.whole or first.unsharded, part=part)
         return replace(
             first,
             root=_joined(parts),
@@ -127,12 +126,10 @@ class Job(InNotebooks):
             peak_bytes=None,
             at_peak={},
             memory_curve=None,
+            data_flow=chained({_stage(index): part.data_flow for index, part in enumerate(parts)}),
             unsharded=self.whole,
             part="" if self.whole else "not every stage of the pipeline arrived",
         )
-
-    def _part(self, first: Profile) -> str:
-        return "" if self.whole is not None else first.part
 
     @cached_property
     def caveats(self) -> tuple[Caveat, ...]:
@@ -159,19 +156,19 @@ class Job(InNotebooks):
         return Pictures(self.model)
 
     def render(self, format: str = "tree", **options: Any) -> str:
-        """The ranks side by side, and their model in one of the formats that `flopsight show` knows."""
+        """The ranks side by side, and their model: `format` is one that `flopsight show` knows, `options` are its flags."""
         from ..render import render
 
         return render(self, format, **options)
 
     def to_html(self, path: str | Path) -> Path:
-        """Write a report page: the ranks side by side, and the model that they make up."""
+        """Write a report page to `path`: the ranks side by side, and the model that they make up."""
         from ..render.html import write
 
         return write(self, Path(path))
 
     def save(self, path: str | Path) -> Path:
-        """Write the job as JSON; `flopsight.load` reads it back."""
+        """Write the job to `path` as JSON; `flopsight.load` reads it back."""
         from ..files.store import save
 
         return save(self, Path(path))
@@ -211,54 +208,41 @@ def _replica(profiles: tuple[Profile, ...]) -> Whole | None:
 
 
 def _elements(root: Node, *, expert: bool) -> int:
-    chosen = [parameter for parameter in root.distinct_parameters if parameter.expert == expert]
-    return sum(p.numel if p.whole_numel is None else p.whole_numel for p in chosen)
+    return sum(parameter.elements for parameter in root.distinct_parameters if parameter.expert == expert)
 
 
 def _sum(parts: list[Whole]) -> Whole:
-    return Whole(
-        params=sum(part.params for part in parts),
-        macs=sum(part.macs for part in parts),
-        flops=sum(part.flops for part in parts),
-        backward=sum((part.backward for part in parts), start=Cost()),
-        recompute=sum((part.recompute for part in parts), start=Cost()),
-        activation_bytes=sum(part.activation_bytes for part in parts),
-        active_params=None
-        if any(part.active_params is None for part in parts)
-        else sum(part.active_params or 0 for part in parts),
-    )
+    names = ("params", "macs", "flops", "activation_bytes")
+    sums: dict[str, Any] = {name: sum(getattr(part, name) for part in parts) for name in names}
+    sums |= {name: sum((getattr(part, name) for part in parts), start=Cost()) for name in ("backward", "recompute")}
+    active = [part.active_params for part in parts if part.active_params is not None]
+    return Whole(**sums, active_params=sum(active) if len(active) == len(parts) else None)
 
 
 def _mean(parts: list[Whole]) -> Whole:
     """Ranks that exchange tokens do together what belongs to all their batches: one batch is the mean."""
     total, ways = _sum(parts), len(parts)
 
-    def share(cost: Cost) -> Cost:
-        return Cost(
-            round(cost.macs / ways),
-            round(cost.flops / ways),
-            round(cost.bytes / ways),
-            round(cost.skipped_macs / ways),
-            round(cost.recompute_macs / ways),
-        )
+    def share(value: Any) -> Any:
+        if isinstance(value, Cost):
+            return Cost(*(round(getattr(value, one.name) / ways) for one in fields(Cost)))
+        return round(value / ways)
 
-    return Whole(
-        total.params,
-        round(total.macs / ways),
-        round(total.flops / ways),
-        share(total.backward),
-        share(total.recompute),
-        round(total.activation_bytes / ways),
-    )
+    names = ("macs", "flops", "backward", "recompute", "activation_bytes")
+    return Whole(total.params, **{name: share(getattr(total, name)) for name in names})
 
 
 def _joined(parts: list[Profile]) -> Node:
     """The stages of a pipeline below one root; parameters of different stages are different tensors."""
     children, key = [], 0
     for index, part in enumerate(parts):
-        children.append(_moved(part.root, f"stage{index}", key))
+        children.append(_moved(part.root, _stage(index), key))
         key += 1 + max((p.key for node in part.walk() for p in node.parameters), default=0)
     return Node("", "", "Pipeline", children=tuple(children), calls=1)
+
+
+def _stage(index: int) -> str:
+    return f"stage{index}"
 
 
 def _moved(root: Node, prefix: str, first_key: int) -> Node:
@@ -275,7 +259,7 @@ def _moved(root: Node, prefix: str, first_key: int) -> Node:
 
 
 def _differences(profiles: tuple[Profile, ...]) -> list[str]:
-    """One sentence where two ranks with the same part of the model ran different modules."""
+    """One sentence if two ranks with the same part of the model ran different modules."""
     for one, other in pairwise(profiles):
         if one.root is other.root:
             continue

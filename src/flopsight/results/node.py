@@ -155,9 +155,8 @@ class Node(InNotebooks):
 
     @cached_property
     def whole_active_params(self) -> int | None:
-        """The same of the whole tensors, where this process holds shards."""
-        parts = self.distinct_parameters
-        return _active((p.numel if p.whole_numel is None else p.whole_numel, p.active) for p in parts)
+        """The same of the whole tensors, also if this process holds shards."""
+        return _active((p.elements, p.active) for p in self.distinct_parameters)
 
     @cached_property
     def trainable_params(self) -> int:
@@ -166,11 +165,8 @@ class Node(InNotebooks):
 
     @cached_property
     def whole_params(self) -> int:
-        """Elements in the whole tensors, where this process holds shards."""
-        return sum(
-            parameter.numel if parameter.whole_numel is None else parameter.whole_numel
-            for parameter in self.distinct_parameters
-        )
+        """Elements in the whole tensors, also if this process holds shards."""
+        return sum(parameter.elements for parameter in self.distinct_parameters)
 
     @cached_property
     def param_bytes(self) -> int:
@@ -200,7 +196,7 @@ class Node(InNotebooks):
     @cached_property
     def read_param_bytes(self) -> int:
         """Bytes of parameters that a forward reads, at most: of a table the rows looked up, of experts those that were chosen."""
-        return sum(p.nbytes if p.read_bytes is None else p.read_bytes for p in self.distinct_parameters)
+        return sum(parameter.most_read for parameter in self.distinct_parameters)
 
     @property
     def compulsory_bytes(self) -> int:
@@ -232,8 +228,9 @@ class Node(InNotebooks):
         return work.flops / work.bytes if work.bytes else None
 
     def limit(self, device: str | None = None) -> float | None:
-        """The least seconds for this subtree's work, all phases that ran, by the roofline of a device; None: the profile's.
+        """The least seconds for this subtree's work, all phases that ran, by the roofline of a device.
 
+        `device` is a name that `flopsight device` knows; without one it is the device of the profile.
         None if a peak that it takes is not known.
         """
         from ..analysis.limits.roofline import node_limit
@@ -241,7 +238,7 @@ class Node(InNotebooks):
         return node_limit(self, device)
 
     def bound(self, device: str | None = None) -> str | None:
-        """What holds the subtree back: compute, memory, launch, communication or "depends on fusion"."""
+        """What holds the subtree back on `device`, as in `limit`: compute, memory, launch, communication or "depends on fusion"."""
         from ..analysis.limits.roofline import node_bound
 
         return node_bound(self, device)

@@ -39,7 +39,7 @@ PACKINGS = {
 
 def packing_of(text: str) -> Packing:
     """The packing that `int8`, `int4`, `int4:32` (another group) or `fp8` names."""
-    name, colon, group = text.partition(":")
+    name, colon, group = str(text).partition(":")
     found = PACKINGS.get(name)
     if found is None:
         raise InputError(

@@ -41,6 +41,8 @@ class PlanOption:
     """FLOP/s of one GPU at its datasheet's peak."""
     bound: str = ""
     """What takes most of the step: compute, memory, communication, launch or pipeline."""
+    first_token: float | None = None
+    """To serve: predicted seconds until a prompt that runs alone has its first token; None in training."""
     why: str = ""
     """What binds the step, in words."""
     assumptions: tuple[str, ...] = ()
@@ -99,7 +101,7 @@ class Plan(InNotebooks):
     device: str
     """The kind of GPU."""
     gpus: int
-    """How many of them."""
+    """How many of them; the most, if several numbers were tried."""
     options: tuple[PlanOption, ...]
     """Every way that was tried, the best first."""
     settings: Mapping[str, str] = field(default_factory=dict)
@@ -113,14 +115,23 @@ class Plan(InNotebooks):
         """The fastest option that fits; if none fits, the one that is nearest to it."""
         return self.options[0]
 
+    def best_of(self, gpus: int) -> PlanOption:
+        """The best option for `gpus` GPUs, one of the numbers that were tried."""
+        return next(option for option in self.options if option.gpus == gpus)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The numbers of GPUs that were tried, the smallest first."""
+        return tuple(sorted({option.gpus for option in self.options}))
+
     def save(self, path: str | Path) -> Path:
-        """Write the plan: `.json` to open again, `.html` for a page, `.txt` for what is printed."""
+        """Write the plan to `path`: `.json` to open again, `.html` for a page, `.txt` for what is printed."""
         from ..render.plan_page import write_plan
 
         return write_plan(self, Path(path))
 
     def to_html(self, path: str | Path) -> Path:
-        """Write the plan as a page."""
+        """Write the plan to `path` as a page."""
         return self.save(Path(path).with_suffix(".html"))
 
     def render(self, top: int | None = None) -> str:

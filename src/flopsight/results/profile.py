@@ -14,6 +14,7 @@ from .ceilings import Ceilings, Conditions
 from .comm import CommRow, merged
 from .costs import Cost
 from .coverage import NOTHING_RAN, Coverage
+from .data_flow import DataFlow
 from .environment import NOT_STATED, Environment
 from .in_notebooks import InNotebooks
 from .memory_curve import MemoryCurve
@@ -76,6 +77,8 @@ class Profile(InNotebooks):
     """What was alive at the peak, in bytes by kind."""
     memory_curve: MemoryCurve | None = None
     """How memory rose and fell over the step, by kind."""
+    data_flow: DataFlow | None = None
+    """Which module made the data that another one took, where memory was followed."""
     peak_flops: Mapping[str, float] = field(default_factory=dict)
     """Dense peak of the device by dtype, in FLOP/s, where the device is known."""
     ceilings: Ceilings | None = None
@@ -115,14 +118,8 @@ class Profile(InNotebooks):
     @cached_property
     def conditions(self) -> Conditions:
         """What the limits of its modules depend on beside their work."""
-        return Conditions(
-            self.environment.device_name,
-            self.environment.dtype,
-            self.peak_flops,
-            self.ceilings,
-            self.timing,
-            self.trained,
-        )
+        env = self.environment
+        return Conditions(env.device_name, env.dtype, self.peak_flops, self.ceilings, self.timing, self.trained)
 
     @cached_property
     def nodes(self) -> Mapping[str, Node]:
@@ -257,7 +254,7 @@ class Profile(InNotebooks):
         return profile_limit(self, device)
 
     def bound(self, device: str | None = None) -> str | None:
-        """What holds the model back: compute, memory, launch, communication or "depends on fusion"."""
+        """What holds the model back on `device`, as in `limit`: compute, memory, launch, communication or "depends on fusion"."""
         from ..analysis.limits.roofline import node_bound
 
         return node_bound(self.root, device)
@@ -293,13 +290,13 @@ class Profile(InNotebooks):
         return merged(row for node in self.walk() for row in node.setup_comm)
 
     def render(self, format: str = "tree", **options: Any) -> str:
-        """The profile as text in one of the formats that `flopsight show` knows."""
+        """The profile as text: `format` is one that `flopsight show` knows, `options` are its flags, `depth=2`."""
         from ..render import render
 
         return render(self, format, **options)
 
     def to_html(self, path: str | Path, *, depth: int | None = None, full: bool = False) -> Path:
-        """Write a report page that needs nothing beside it; `full` draws every block of a stack by itself."""
+        """Write a report page that needs nothing beside it to `path`: modules down to `depth`, every block of a stack if `full`."""
         from ..render.html import write
 
         return write(self, Path(path), depth=depth, full=full)
@@ -318,7 +315,7 @@ class Profile(InNotebooks):
         return to_frame(self)
 
     def save(self, path: str | Path) -> Path:
-        """Write the profile as JSON; `flopsight.load` reads it back."""
+        """Write the profile to `path` as JSON; `flopsight.load` reads it back."""
         from ..files.store import save
 
         return save(self, path)

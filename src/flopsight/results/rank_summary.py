@@ -30,7 +30,7 @@ def summary_of(profile: Profile) -> Profile:
         comm=profile.comm,
         setup_comm=profile.setup_comm,
     )
-    return replace(profile, root=cut, timeline=(), memory_curve=None)
+    return replace(profile, root=cut, timeline=(), memory_curve=None, data_flow=None)
 
 
 def fingerprint(root: Node) -> str:
@@ -64,26 +64,22 @@ def without_times(root: Node) -> Node:
 
 def _totals(root: Node) -> tuple[Parameter, ...]:
     """One parameter for each kind of them, with the elements and bytes of all."""
-    found: dict[tuple[object, ...], Parameter] = {}
-    for parameter in root.distinct_parameters:
-        kind = parameter.itemsize, parameter.trainable, parameter.expert, parameter.active
-        before = found.get(kind)
-        whole = parameter.numel if parameter.whole_numel is None else parameter.whole_numel
-        found[kind] = Parameter(
-            key=len(found) if before is None else before.key,
+    kinds: dict[tuple[int, bool, bool, float | None], list[Parameter]] = {}
+    for one in root.distinct_parameters:
+        kinds.setdefault((one.itemsize, one.trainable, one.expert, one.active), []).append(one)
+    return tuple(
+        Parameter(
+            key=key,
             name="all",
-            numel=parameter.numel + (before.numel if before else 0),
-            itemsize=parameter.itemsize,
-            trainable=parameter.trainable,
-            whole_numel=whole + (before.whole_numel or 0 if before else 0),
-            state_bytes=parameter.state_bytes + (before.state_bytes if before else 0),
-            expert=parameter.expert,
-            active=parameter.active,
-            read_bytes=_read(parameter) + (_read(before) if before else 0),
-            held_bytes=parameter.nbytes + (before.nbytes if before else 0),
+            numel=sum(one.numel for one in alike),
+            itemsize=itemsize,
+            trainable=trainable,
+            whole_numel=sum(one.elements for one in alike),
+            state_bytes=sum(one.state_bytes for one in alike),
+            expert=expert,
+            active=active,
+            read_bytes=sum(one.most_read for one in alike),
+            held_bytes=sum(one.nbytes for one in alike),
         )
-    return tuple(found.values())
-
-
-def _read(parameter: Parameter) -> int:
-    return parameter.nbytes if parameter.read_bytes is None else parameter.read_bytes
+        for key, ((itemsize, trainable, expert, active), alike) in enumerate(kinds.items())
+    )

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from math import prod
+from operator import add
 from typing import Any
 
 Shape = tuple[int, ...]
@@ -48,12 +49,7 @@ class Padding:
     """Pairs of tokens."""
 
     def __add__(self, other: Padding) -> Padding:
-        return Padding(
-            self.positions + other.positions,
-            self.padded + other.padded,
-            self.pairs + other.pairs,
-            self.real_pairs + other.real_pairs,
-        )
+        return Padding(*map(add, astuple(self), astuple(other)))
 
     @property
     def share(self) -> float:
@@ -135,22 +131,22 @@ class OpRecord:
     """How many equal calls this record stands for."""
 
     def at(self, module: str, phase: str, count: int) -> OpRecord:
-        """The same call in another place."""
+        """The same call in another `module` and `phase`, made `count` times."""
         return OpRecord(self.op, self.overload, self.args, self.outputs, self.kind, self.facts, module, phase, count)
 
     def shape(self, name: str) -> Shape:
-        """The shape of a tensor argument."""
+        """The shape of the tensor argument `name`."""
         return self.tensor(name).shape
 
     def tensor(self, name: str) -> TensorMeta:
-        """A tensor argument; KeyError with the op's name where the call had none of that name."""
+        """A tensor argument; KeyError with the op's name if the call had none of that name."""
         value = self.args.get(name)
         if not isinstance(value, TensorMeta):
             raise KeyError(f"{self.op} was called without a tensor {name!r}; it has {', '.join(self.args)}")
         return value
 
     def tensors(self, name: str) -> tuple[TensorMeta, ...]:
-        """The tensors of a list argument, or of one tensor, or none."""
+        """The tensors of the argument `name`: of a list, of one tensor, or none."""
         value = self.args.get(name)
         return tuple(_flat(value))
 
@@ -211,7 +207,7 @@ class Parameter:
     itemsize: int = 4
     trainable: bool = True
     whole_numel: int | None = None
-    """Elements of the whole tensor where this process holds a shard of it."""
+    """Elements of the whole tensor, if this process holds a shard of it."""
     state_bytes: int = 0
     """What the optimizer keeps for it."""
     expert: bool = False
@@ -219,16 +215,26 @@ class Parameter:
     unread: bool = False
     """Whether no op of the forward read it, though its module ran; looked for where memory is followed."""
     active: float | None = 1.0
-    """The share of it that one token passes, the mean: k of n where a router chooses k of n experts; None if that is not known."""
+    """The share of it that one token passes, the mean: k of n if a router chooses k of n experts; None if that is not known."""
     read_bytes: int | None = None
-    """Bytes that one call of its module reads of it, at most, where that is not all: rows of a table, experts that were chosen."""
+    """Bytes that one call of its module reads of it, at most, if that is not all: rows of a table, experts that were chosen."""
     held_bytes: int | None = None
-    """Bytes that it takes, where that is not its elements times their size: codes and scales of a quantised weight."""
+    """Bytes that it takes, if that is not its elements times their size: codes and scales of a quantised weight."""
 
     @property
     def nbytes(self) -> int:
         """Bytes that this process holds of it."""
         return self.numel * self.itemsize if self.held_bytes is None else self.held_bytes
+
+    @property
+    def elements(self) -> int:
+        """Elements of the whole tensor, also if this process holds a shard of it."""
+        return self.numel if self.whole_numel is None else self.whole_numel
+
+    @property
+    def most_read(self) -> int:
+        """Bytes that one call of its module reads of it, at most."""
+        return self.nbytes if self.read_bytes is None else self.read_bytes
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from .costs import known_sum
 from .environment import Environment
 from .in_notebooks import InNotebooks
 from .profile import Profile
@@ -18,6 +19,12 @@ FIGURES = (
     "data_wait_seconds", "allocated_bytes", "joules_per_token", "joules_per_sample", "idle_joules",
 )  # fmt: skip
 """What an interval is handed over as, in this order, each with the prefix; one that is not known is left out."""
+ADDED = (
+    "steps", "timed", "seconds", "waited", "called", "metered", "skipped", "estimated", "validations", "validation_seconds",
+    "saves", "saving_seconds",
+)  # fmt: skip
+OF_TIMED_STEPS = ("at_peak", "all_at_peak", "tokens", "samples")
+"""Fields of neighbouring intervals that add up, and those in which an interval without timed steps has no part."""
 
 
 @dataclass(frozen=True)
@@ -59,10 +66,14 @@ class Interval:
     skipped: int = 0
     """Steps whose update a gradient scaler left out."""
     estimated: int = 0
-    """Steps whose FLOPs were interpolated, because too many shapes had been counted already."""
+    """Steps whose FLOPs are those of others: interpolated after many shapes, or of a like step if values decide the work."""
     validations: int = 0
     """Calls of the model between steps, without gradients."""
     validation_seconds: float = 0.0
+    """Time of those, which is in no step."""
+    saves: int = 0
+    """Checkpoints that the loop wrote."""
+    saving_seconds: float = 0.0
     """Time of those, which is in no step."""
     ended: float = 0.0
     """When it ended, in seconds since 1970."""
@@ -140,34 +151,21 @@ class Interval:
 
     def joined(self, other: Interval) -> Interval:
         """This interval and the one after it as one."""
-        return Interval(
+        added: dict[str, Any] = {name: getattr(self, name) + getattr(other, name) for name in ADDED}
+        for name in OF_TIMED_STEPS:
+            values = [getattr(interval, name) for interval in (self, other) if interval.timed]
+            added[name] = None if not values or None in values else sum(values)
+        flops = self.total_model_flops, other.total_model_flops
+        peaks = [one.peak_bytes for one in (self, other) if one.peak_bytes is not None]
+        return replace(
+            other,
+            **added,
             first=self.first,
-            steps=self.steps + other.steps,
-            timed=self.timed + other.timed,
-            seconds=self.seconds + other.seconds,
-            total_model_flops=_both(self.total_model_flops, other.total_model_flops),
-            at_peak=self._timed_sum(other, "at_peak"),
-            all_at_peak=self._timed_sum(other, "all_at_peak"),
-            tokens=self._timed_sum(other, "tokens"),
-            samples=self._timed_sum(other, "samples"),
-            waited=self.waited + other.waited,
-            called=self.called + other.called,
-            peak_bytes=_most(self.peak_bytes, other.peak_bytes),
-            allocated_bytes=other.allocated_bytes,
-            energy=_either(self.energy, other.energy),
-            metered=self.metered + other.metered,
+            total_model_flops=None if None in flops else known_sum(flops),
+            peak_bytes=max(peaks, default=None),
+            energy=known_sum((self.energy, other.energy)),
             idle_watts=self.idle_watts if other.idle_watts is None else other.idle_watts,
-            skipped=self.skipped + other.skipped,
-            estimated=self.estimated + other.estimated,
-            validations=self.validations + other.validations,
-            validation_seconds=self.validation_seconds + other.validation_seconds,
-            ended=other.ended,
         )
-
-    def _timed_sum(self, other: Interval, name: str) -> Any:
-        """A sum over timed steps: an interval without any has no part in it."""
-        values = [getattr(interval, name) for interval in (self, other) if interval.timed]
-        return None if not values or None in values else sum(values)
 
 
 @dataclass(frozen=True)
@@ -220,20 +218,20 @@ class Run(InNotebooks):
         return sum(interval.steps for interval in self.intervals)
 
     def save(self, path: str | Path) -> Path:
-        """Write a file that `flopsight.load` and `flopsight show` open."""
+        """Write a file, `path`, that `flopsight.load` and `flopsight show` open."""
         from ..files.run_file import save_run
 
         return save_run(self, path)
 
     def to_html(self, path: str | Path) -> Path:
-        """Write a page with MFU, tokens, memory and data wait over time."""
+        """Write a page to `path` with MFU, tokens, memory and data wait over time."""
         from ..files.whole_files import write_text
         from ..render.run_html import page
 
         return write_text(path, page(self))
 
     def render(self, format: str = "run") -> str:
-        """The run as text."""
+        """The run as text, the only `format`."""
         from ..render.run_page import text
 
         if format != "run":
@@ -266,15 +264,3 @@ def thinned(intervals: Sequence[Interval], most: int) -> tuple[Interval, ...]:
         pairs = [kept[at : at + 2] for at in range(0, len(kept), 2)]
         kept = [pair[0].joined(pair[1]) if len(pair) == 2 else pair[0] for pair in pairs]
     return tuple(kept)
-
-
-def _both(one: Any, other: Any) -> Any:
-    return None if one is None or other is None else one + other
-
-
-def _either(one: float | None, other: float | None) -> float | None:
-    return other if one is None else one if other is None else one + other
-
-
-def _most(one: int | None, other: int | None) -> int | None:
-    return other if one is None else one if other is None else max(one, other)

@@ -94,20 +94,23 @@ class Sweep(InNotebooks):
         return data_frame(self.rows)
 
     def render(self, format: str = "tree", **options: Any) -> str:
-        """The points and how modules grow as text ("tree") or Markdown; as LaTeX and CSV the points; or JSON."""
+        """The points and how modules grow as text ("tree") or Markdown; as LaTeX and CSV the points; or JSON, by `format`.
+
+        One of `options` is there: `width`, the columns that the text may take.
+        """
         from ..render.sweep_page import text
 
         return text(self, format, **options)
 
     def to_html(self, path: str | Path) -> Path:
-        """Write the tables and the plot as a page that needs nothing beside it."""
+        """Write the tables and the plot to `path` as a page that needs nothing beside it."""
         from ..files.whole_files import write_text
         from ..render.sweep_page import html
 
         return write_text(path, html(self))
 
     def save(self, path: str | Path) -> Path:
-        """Write it: `.json`, which `flopsight.load` reads back, `.csv`, `.md`, `.tex`, `.txt`, `.html`; `.svg`, `.png`, `.pdf` plot."""
+        """Write it to `path`: `.json`, which `flopsight.load` reads back, `.csv`, `.md`, `.tex`, `.txt`, `.html`; `.svg`, `.png`, `.pdf` plot."""
         from ..files.whole_files import write_bytes
         from ..render.sweep_page import contents
 

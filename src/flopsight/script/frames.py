@@ -30,17 +30,13 @@ def is_ours(filename: str) -> bool:
     return path.is_relative_to(OURS) and not path.is_relative_to(OURS / "zoo")
 
 
-def _imports(traceback: TracebackType) -> bool:
-    return traceback.tb_frame.f_code.co_filename.startswith("<frozen importlib")
-
-
 def _trimmed(traceback: TracebackType | None) -> TracebackType | None:
     kept: list[TracebackType] = []
     while traceback is not None:
         if not is_ours(traceback.tb_frame.f_code.co_filename):
             kept.append(traceback)
         else:  # Python takes its own frames out of an import's traceback, unless ours stand between them
-            while kept and _imports(kept[-1]):
+            while kept and kept[-1].tb_frame.f_code.co_filename.startswith("<frozen importlib"):
                 kept.pop()
         traceback = traceback.tb_next
     below: TracebackType | None = None

@@ -34,8 +34,5 @@ class Search:
         """True if a module called from outside every other one is a model: it is the one asked for, or has parameters."""
         if self.model is None:
             return next(module.parameters(), None) is not None
-        return any(self.model == name for kind in type(module).__mro__ for name in _names(kind))
-
-
-def _names(kind: type) -> tuple[str, str]:
-    return kind.__name__, f"{kind.__module__}.{kind.__qualname__}"
+        kinds = type(module).__mro__
+        return any(self.model in (kind.__name__, f"{kind.__module__}.{kind.__qualname__}") for kind in kinds)

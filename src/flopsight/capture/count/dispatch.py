@@ -20,7 +20,6 @@ from ..hooks.optimizer_steps import optimizer_steps
 from ..hooks.patches import Call, eager, module_calls, wrapped
 from ..hooks.signals import handlers_apart
 from ..model.sites import Site, Sites, sites_of
-from ..model.tensors import flat
 from .attribution import Attribution, Ownership, Position
 from .expansion import Body, Exits, in_other_ops
 from .higher_order import entering, in_python, is_higher_order
@@ -162,7 +161,7 @@ class Counter(TorchDispatchMode):
         info = infos.get(func)
         if info is None:
             info = infos[func] = describe(func, self._known)
-        if types and any(map(internals.is_wrapper_subclass, flat((args, kwargs)))):
+        if types and any(map(internals.is_wrapper_type, types)):
             return NotImplemented  # the subclass runs its own ops, and those come here
         try:
             if info.expand:

@@ -130,14 +130,11 @@ class Live:
                 self._labels[birth] = GATHERED
             return
         birth, size = known[0], storage.nbytes()
-        change = size - self._size(birth)
+        change = size - self.size(birth)
         if change:
             self._sizes[birth] = size
             self._events.append((birth, change))
             self.current += change if self._births[birth][0] is not None else 0
-
-    def _size(self, birth: int) -> int:
-        return self._sizes.get(birth, self._births[birth][1])
 
     def _bear(self, tensor: torch.Tensor, site: Site | None) -> int | None:
         if not internals.has_storage(tensor):
@@ -153,12 +150,13 @@ class Live:
             return None
         birth = len(self._births)
         self._births.append((site, size))
-        self._alive[key] = birth, weakref.ref(storage, partial(self._end, key, birth))
+        self._alive[key] = birth, weakref.ref(storage, partial(_end, weakref.ref(self), key, birth))
         return birth
 
-    def _end(self, key: int, birth: int, _reference: object) -> None:
+    def end(self, key: int, birth: int) -> None:
+        """A storage is dead."""
         del self._alive[key]
-        size = self._size(birth)
+        size = self.size(birth)
         thread, number = self.lent.pop(birth, (get_ident(), 0))
         events = self._events if thread == get_ident() else self._late[number]
         events.append((birth, -size))
@@ -185,6 +183,14 @@ class Live:
         """The number of a tensor's storage, which no other storage of the run has; None if it was never met."""
         known = self._alive.get(internals.storage_key(tensor)) if internals.has_storage(tensor) else None
         return known[0] if known is not None else None
+
+    def kind(self, birth: int) -> str:
+        """What a storage is, as far as that is known by now."""
+        return self._labels.get(birth, TEMPORARIES)
+
+    def size(self, birth: int) -> int:
+        """Bytes of a storage."""
+        return self._sizes.get(birth, self._births[birth][1])
 
     def footprint(self) -> Footprint:
         """Most bytes alive at once, what they were and whose, and the curve of the step.
@@ -224,3 +230,10 @@ class Live:
         for birth in births:
             found[self._labels[birth]] += self._births[birth][1]
         return found
+
+
+def _end(live: weakref.ref[Live], key: int, birth: int, _storage: object) -> None:
+    """A storage is dead; it may outlive `Live`, which it does not hold, so that no garbage has to be collected."""
+    found = live()
+    if found is not None:
+        found.end(key, birth)

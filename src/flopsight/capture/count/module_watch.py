@@ -13,6 +13,7 @@ from ..hooks.patches import Call, compiling
 from ..model.sites import Site, Sites
 from ..model.tensors import tensors_in
 from .attribution import Attribution, Position
+from .flows import Frame
 from .live import INPUTS, held_by
 from .parallel_work import ParallelWork
 from .tape import Tape
@@ -28,6 +29,8 @@ class Visit(NamedTuple):
     task: int
     bytes_before: int
     """Bytes alive when it began."""
+    around: Frame | None
+    """The call that it is in, for the flows of data."""
 
 
 class ModuleWatch:
@@ -84,13 +87,18 @@ class ModuleWatch:
         position.mark(site)
         if self._parallel.away:
             self._parallel.note_module(site)
-        live = self._tape.live
-        return Visit(position, site, caller, direct, task, live.current if live is not None else 0)
+        live, data = self._tape.live, self._tape.data
+        around = data.flows.enter(site) if data is not None else None
+        return Visit(position, site, caller, direct, task, live.current if live is not None else 0, around)
 
     def _leave(self, visit: Visit, module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
         """Note the call, and make the caller's row the current one again."""
-        position, site, caller, direct, task, before = visit
+        position, site, caller, direct, task, before, around = visit
         tape = self._tape
+        if tape.data is not None and around is not None:
+            tape.data.flows.leave(around)
+            if caller is self._sites.outside and position.task == -1:
+                tape.data.flows.give(output)
         if position.task == -1:
             position.after_backward = False
             # The work of a module that is not the model's is its caller's work, but not another call of it.

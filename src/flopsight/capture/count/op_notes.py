@@ -12,6 +12,7 @@ from .live import GATHERED, RECOMPUTED
 from .opinfo import OpInfo, values_by_name
 from .parallel_work import ParallelWork
 from .tape import Tape
+from .used_storages import use_of
 
 REPEATED = ("repeated", True)
 """The fact that the same op ran on the same values before, in the same forward."""
@@ -49,9 +50,12 @@ class OpNotes:
     def add_forward(self, info: OpInfo, args: Any, kwargs: Any, output: Any, facts: Any, site: Site) -> None:
         """An op of the forward, with the fact that it ran before on the same values."""
         given, named, made = _raw_call(args, kwargs, output)
-        repeats = self._tape.repeats
-        if repeats is not None and repeats.note(info, (given, named), args, kwargs, output):
-            facts = (*facts, REPEATED)
+        live, data = self._tape.live, self._tape.data
+        if live is not None and data is not None:
+            use = use_of(live, info, args, kwargs, output)
+            data.flows.note(site, info.name, use)
+            if data.repeats.note(info, (given, named), args, kwargs, use):
+                facts = (*facts, REPEATED)
         self._tape.ops.add((info, given, named, made, facts, site, FORWARD))
 
     def add_after_forward(
@@ -60,8 +64,8 @@ class OpNotes:
         """An op of another phase: gradients may stand in buckets, an optimizer's work belongs to its parameters' rows."""
         if phase is BACKWARD and self._parallel.running and not info.exchanges:
             self._parallel.buckets.note(args, output)
-        if self._tape.repeats is not None:
-            self._tape.repeats.note_writes(info, args, kwargs)
+        if self._tape.data is not None:
+            self._tape.data.repeats.note_writes(info, args, kwargs)
         if self.ownership is not None and phase is OPTIMIZER:
             for row, part, named, made in self.ownership.split(args, kwargs, output):
                 self._tape.ops.add((info, part, named, made, facts, row, phase))

@@ -8,9 +8,9 @@ from typing import Any
 
 import torch
 
-from ..model.tensors import flat
 from .live import Live
 from .opinfo import OpInfo, values_by_name
+from .used_storages import Use, written
 
 Value = tuple[Any, ...]
 
@@ -32,32 +32,30 @@ class Repeats:
         self._read: set[int] = set()
         """Storages that an op of the forward took."""
 
-    def note(self, info: OpInfo, call: Any, args: Any, kwargs: Mapping[str, Any], output: Any) -> bool:
+    def note(self, info: OpInfo, call: Any, args: Any, kwargs: Mapping[str, Any], use: Use) -> bool:
         """An op ran, `call` being its arguments without their data; True if the same op ran on the same values before."""
-        given = self._given(args, kwargs)
+        given = self._given(use)
         if not _determined(info, args, kwargs):
             given = None
         key = None if given is None else (info, call, given)
         repeated = key is not None and key in self._calls
         number: Any = next(self._fresh) if key is None else self._calls.setdefault(key, len(self._calls))
-        for place, tensor in enumerate([*flat(output), *self._written(info, args, kwargs)]):
-            storage = self._live.birth_of(tensor)
+        for place, storage in enumerate(use.left):
             if storage is not None:
                 self._values[storage] = (key is None, number, place)
         return repeated
 
     def note_writes(self, info: OpInfo, args: Any, kwargs: Mapping[str, Any]) -> None:
         """An op ran outside of forward: what it wrote into holds something else now."""
-        for tensor in self._written(info, args, kwargs):
+        for tensor in written(info, args, kwargs):
             storage = self._live.birth_of(tensor)
             if storage is not None:
                 self._values[storage] = (True, next(self._fresh), 0)
 
-    def _given(self, args: Any, kwargs: Mapping[str, Any]) -> tuple[Value, ...] | None:
+    def _given(self, use: Use) -> tuple[Value, ...] | None:
         """What the inputs hold, and where in their storages they begin; None if that is not known of one."""
         found: list[Value] | None = []
-        for tensor in flat((args, kwargs)):
-            storage = self._live.birth_of(tensor)
+        for tensor, storage in use.taken:
             if storage is None:
                 found = None
                 continue
@@ -70,13 +68,6 @@ class Repeats:
         """The ids of those that no op of the forward took, themselves or a view of them."""
         storages = ((tensor, self._live.birth_of(tensor)) for tensor in tensors)
         return {id(tensor) for tensor, storage in storages if storage is not None and storage not in self._read}
-
-    def _written(self, info: OpInfo, args: Any, kwargs: Mapping[str, Any]) -> list[torch.Tensor]:
-        """The arguments that an op writes into; one that is not torch's own may write into any."""
-        if not info.name.startswith("aten."):
-            return list(flat((args, kwargs)))
-        named = values_by_name(info, args, kwargs) if info.writes else {}
-        return list(flat([named[name] for name in info.writes if name in named]))
 
 
 def _determined(info: OpInfo, args: Any, kwargs: Mapping[str, Any]) -> bool:

@@ -77,7 +77,7 @@ class Saved:
         storage = tensor.untyped_storage()
         key = internals.storage_number(storage)
         if key not in self._seen:
-            self._seen[key] = weakref.ref(storage, partial(self._forget, key))
+            self._seen[key] = weakref.ref(storage, partial(self._seen.pop, key))
 
     def note(self, tensor: torch.Tensor, site: Site) -> None:
         """A tensor is being saved by `site`."""
@@ -96,18 +96,11 @@ class Saved:
         if key in self._seen:
             return
         size = storage.nbytes()
-        self._seen[key] = weakref.ref(storage, partial(self._end, key, site, size))
+        self._seen[key] = weakref.ref(storage, partial(_end, self._seen, self._now, key, site, size))
         self._now[site] += size
         self._changed = True
         if self._live is not None:
             self._live.label(tensor, ACTIVATIONS)
-
-    def _end(self, key: int, site: Site, size: int, _reference: object) -> None:
-        del self._seen[key]
-        self._now[site] -= size
-
-    def _forget(self, key: int, _reference: object) -> None:
-        del self._seen[key]
 
     def perhaps_kept(self, tensor: torch.Tensor, site: Site) -> None:
         """A tensor inside a checkpoint, detached: if it outlives the forward, the checkpoint keeps it for backward.
@@ -198,6 +191,12 @@ class Saved:
             return entered
 
         return wrapped(torch.autograd.graph.saved_tensors_hooks, "__enter__", noting)
+
+
+def _end(seen: dict[int, Any], now: Counter[Site], key: int, site: Site, size: int, _storage: object) -> None:
+    """Forget a dead storage; takes the tables, because a reference to `Saved` would be a cycle for the garbage collector."""
+    del seen[key]
+    now[site] -= size
 
 
 class _Made(internals.TorchDispatchMode):

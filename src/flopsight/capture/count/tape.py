@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
@@ -17,6 +17,7 @@ from ..hooks import internals
 from ..model.padding import padding_of
 from ..model.sites import Site
 from ..model.tensors import meta, metas, tensor_metas, with_tensors, without_data
+from .flows import Flows
 from .live import Live
 from .opinfo import OpInfo, UnseenWork
 from .repeated_work import Repeats
@@ -36,13 +37,20 @@ class RootCall:
     times: int = 0
 
 
+class DataNotes(NamedTuple):
+    """What is known of the data in storages, where memory is followed."""
+
+    repeats: Repeats
+    flows: Flows
+
+
 class Tape:
     """The notes of one run. Tapes of the same model, or of a twin of it, add up: rows with the same path are one."""
 
     def __init__(self, saved: Saved | None = None, live: Live | None = None) -> None:
         self.saved = saved
         self.live = live
-        self.repeats = Repeats(live) if live is not None else None
+        self.data = DataNotes(Repeats(live), Flows(live)) if live is not None else None
         self.infos: dict[Any, OpInfo] = {}
         """What is known of every op that was met; each counts its own calls."""
         self.ops = OpCalls()
@@ -139,9 +147,9 @@ class Tape:
 
     def unread(self, models: Iterable[nn.Module]) -> set[int]:
         """The ids of parameters that no op read; none where ops ran unseen."""
-        if self.repeats is None or self.elsewhere or any(isinstance(info, UnseenWork) for info in self.infos.values()):
+        if self.data is None or self.elsewhere or any(isinstance(info, UnseenWork) for info in self.infos.values()):
             return set()
-        return self.repeats.unread(parameter for model in models for parameter in model.parameters())
+        return self.data.repeats.unread(parameter for model in models for parameter in model.parameters())
 
     @property
     def missed(self) -> tuple[str, ...]:
@@ -172,6 +180,8 @@ class Tape:
             self.calls.setdefault(mine(site), [0, inputs, outputs])[0] += calls
         if self.saved is not None and other.saved is not None:
             self.saved.add({mine(site): size for site, size in other.saved.bytes.items()})
+        if self.data is not None and other.data is not None:
+            self.data.flows.add(other.data.flows, mine)
         self.direct_forwards |= other.direct_forwards
         self.elsewhere |= other.elsewhere
         self.stages |= other.stages

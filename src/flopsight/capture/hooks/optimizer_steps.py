@@ -70,6 +70,7 @@ def steps_unheard() -> Iterator[None]:
 
 
 def _listeners() -> list[_Listener]:
+    """Those to be told; a copy, since a listener may come or go meanwhile."""
     return [listener for listener in _hooks.users if listener not in _unheard] if _unheard else _hooks.users[:]
 
 
@@ -84,7 +85,9 @@ def let_go() -> None:
 
 
 def _is_inner(optimizer: torch.optim.Optimizer) -> bool:
-    return _outer is not None and any(held is optimizer for held in with_inner(_outer)[1:])
+    if _outer is None or _outer is optimizer:
+        return False
+    return any(held is optimizer for held in with_inner(_outer)[1:])
 
 
 def _begin(optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> Any:
@@ -92,9 +95,8 @@ def _begin(optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> Any:
     if _is_inner(optimizer):
         return None
     _outer = optimizer
-    if not any(listener.begin for listener in _listeners()):
+    if not _tell_begin(optimizer):
         return None
-    _tell_begin(optimizer)
     if len(args) > 1 and callable(args[1]):
         return (args[0], _aside(optimizer, args[1]), *args[2:]), kwargs
     if callable(kwargs.get("closure")):
@@ -112,16 +114,23 @@ def _aside(optimizer: torch.optim.Optimizer, closure: Callable[[], Any]) -> Call
     return called
 
 
-def _tell_begin(optimizer: torch.optim.Optimizer) -> None:
+def _tell_begin(optimizer: torch.optim.Optimizer) -> bool:
+    """Tell those that want to know; False if there is none."""
+    told = False
     for listener in _listeners():
         if listener.begin is not None:
             listener.begin(optimizer)
+            told = True
+    return told
 
 
-def _end() -> None:
-    for listener in reversed(_listeners()):
+def _end() -> list[_Listener]:
+    """Tell those that want to know; gives all."""
+    listeners = _listeners()
+    for listener in listeners[::-1]:
         if listener.end is not None:
             listener.end()
+    return listeners
 
 
 def _after(optimizer: torch.optim.Optimizer, _args: Any, _kwargs: Any) -> None:
@@ -129,10 +138,10 @@ def _after(optimizer: torch.optim.Optimizer, _args: Any, _kwargs: Any) -> None:
     if _is_inner(optimizer):
         return
     _outer = None
-    _end()
+    listeners = _end()
     _running_hooks = True
     try:
-        for listener in _listeners():
+        for listener in listeners:
             if listener.afterwards is not None:
                 listener.afterwards(optimizer)
     finally:

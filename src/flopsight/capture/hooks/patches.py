@@ -57,7 +57,7 @@ class _Patch(Shared[_Wrapper]):
         self.resting: set[_Wrapper] = set()
         """Wrappers that need not see calls as long as there are no others."""
         self._owner, self._name = owner, name
-        self._plain: Call = getattr(owner, name)
+        self._plain: Call = self._found()
         self._installed: Call | None = None
         self._inside: list[_Wrapper] = []
         """The wrappers in `_installed`."""
@@ -73,7 +73,7 @@ class _Patch(Shared[_Wrapper]):
             self.suspended = 0
             self.hidden.clear()
             self.resting.clear()
-        found: Call = getattr(self._owner, self._name)
+        found = self._found()
         if found is not self._installed:
             self._step_over(found)
         self._buried = [
@@ -83,9 +83,17 @@ class _Patch(Shared[_Wrapper]):
         ]
         call = self._composed()
         if call is not found:  # an assignment makes Python drop the attribute caches of every class below
-            setattr(self._owner, self._name, call)
+            self._put(call)
         self._installed = None if call is self._plain else call
         self._inside = self._reachable
+
+    def _found(self) -> Call:
+        """What is there now."""
+        call: Call = getattr(self._owner, self._name)
+        return call
+
+    def _put(self, call: Call) -> None:
+        setattr(self._owner, self._name, call)
 
     def suspend(self, by: int) -> None:
         """Take the wrappers off (1) or put them back (-1); they stay off while any block wants it."""
@@ -138,6 +146,28 @@ class _Patch(Shared[_Wrapper]):
         return watched
 
 
+class _ClassPatch(_Patch):
+    """The calls of one class's modules; a class that inherits `__call__` has none of its own afterwards."""
+
+    def __init__(self, kind: type[nn.Module]) -> None:
+        def inherited(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
+            call: Call = super(kind, module).__call__  # type: ignore[misc]
+            return call(*args, **kwargs)  # a wrapper around all module calls sees this one too
+
+        self._inherited = inherited
+        super().__init__(kind, "__call__")
+
+    def _found(self) -> Call:
+        call: Call = vars(self._owner).get("__call__", self._inherited)
+        return call
+
+    def _put(self, call: Call) -> None:
+        if call is self._inherited:
+            del self._owner.__call__
+        else:
+            self._owner.__call__ = call
+
+
 def _over(bottom: Call, wrappers: list[_Wrapper]) -> Call:
     call = bottom
     for wrapper in wrappers:
@@ -159,6 +189,8 @@ def _stepping_aside(watched: Call, bottom: Call) -> Call:
 
 
 _patches: dict[tuple[int, str], _Patch] = {}
+_class_patches: dict[type[nn.Module], _ClassPatch] = {}
+"""Those of classes whose calls are wrapped now."""
 LOOP_CALLS: tuple[tuple[Any, str], ...] = (
     (nn.Module, "__call__"),
     (torch.autograd, "backward"),
@@ -212,30 +244,20 @@ def module_calls(watcher: Watcher, *, bare: bool = False) -> Iterator[None]:
 @contextmanager
 def calls_of(kind: type[nn.Module], watcher: Watcher) -> Iterator[None]:
     """Wrap the calls of one class's modules inside the block; modules of other classes pay nothing."""
-    own: Call | None = vars(kind).get("__call__")
-
-    def inherited(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
-        call: Call = super(kind, module).__call__  # type: ignore[misc]
-        return call(*args, **kwargs)  # a wrapper around all module calls sees this one too
-
-    call = watcher(own or inherited)
-    kind.__call__ = call  # type: ignore[method-assign]
+    patch = _class_patches.get(kind) or _class_patches.setdefault(kind, _ClassPatch(kind))
     try:
-        yield
+        with patch.used_by(_Wrapper(watcher, bare=True)):
+            yield
     finally:
-        if vars(kind).get("__call__") is not call:
-            pass  # another patch is over ours, and it stays
-        elif own is not None:
-            kind.__call__ = own  # type: ignore[method-assign]
-        else:
-            del kind.__call__
+        if not patch.users:
+            _class_patches.pop(kind, None)
 
 
 @contextmanager
 def unseen() -> Iterator[None]:
     """Hide what this thread runs from the watchers of a loop that are there when the block begins."""
     with ExitStack() as stack:
-        for patch in [_patch(owner, name) for owner, name in LOOP_CALLS]:
+        for patch in [*(_patch(owner, name) for owner, name in LOOP_CALLS), *_class_patches.values()]:
             if patch.users:
                 stack.enter_context(_hidden(patch))
         yield

@@ -170,26 +170,25 @@ def random_input(model: nn.Module, shape: Sequence[int]) -> torch.Tensor:
 
 
 def default_loss(output: Any) -> torch.Tensor:
-    """`output.loss`, else a scalar output, else the sum of the floating outputs."""
-    own = own_loss(output)
-    if own is not None:
-        return own
-    floating = _with_gradient(output)
-    if not floating:
+    """`output.loss`, else the scalar outputs, else all floating outputs; several are summed."""
+    found = own_losses(output) or _with_gradient(output)
+    if not found:
         _check_gradients()
         raise InputError(
             "The model's output has no gradient, so there is nothing to train: no floating-point output depends on a "
             "parameter that requires one. Pass loss=..., or leave out train=True."
         )
-    return torch.stack([tensor.sum() for tensor in floating]).sum() if len(floating) > 1 else floating[0].sum()
+    if len(found) > 1:
+        return torch.stack([tensor.sum() for tensor in found]).sum()
+    return found[0] if found[0].numel() == 1 else found[0].sum()  # one element begins a backward in any shape
 
 
-def own_loss(output: Any) -> torch.Tensor | None:
-    """The loss that a model's output brings: `output.loss`, else a scalar; None if there is neither."""
+def own_losses(output: Any) -> list[torch.Tensor]:
+    """The losses that a model's output brings: `output.loss`, else its scalars; empty if there is neither."""
     loss = output.get("loss") if isinstance(output, Mapping) else getattr(output, "loss", None)
     if isinstance(loss, torch.Tensor):
-        return loss
-    return next((tensor.reshape(()) for tensor in _with_gradient(output) if tensor.numel() == 1), None)
+        return [loss]
+    return [tensor for tensor in _with_gradient(output) if tensor.numel() == 1]
 
 
 def _with_gradient(output: Any) -> list[torch.Tensor]:

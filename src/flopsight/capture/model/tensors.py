@@ -87,9 +87,23 @@ def leaves(value: Any) -> Iterator[Any]:
         yield value
 
 
-def flat(value: Any) -> Iterator[Tensor]:
+def flat(value: Any) -> list[Tensor]:
     """Every tensor in the arguments of an op."""
-    return (leaf for leaf in leaves(value) if isinstance(leaf, Tensor))
+    found: list[Tensor] = []
+    _add_tensors((value,), found)
+    return found
+
+
+def _add_tensors(values: Iterable[Any], found: list[Tensor]) -> None:
+    for value in values:
+        if type(value) in ATOMS:
+            continue
+        if isinstance(value, Tensor):
+            found.append(value)
+        elif isinstance(value, SEQUENCES):
+            _add_tensors(value, found)
+        elif isinstance(value, dict):
+            _add_tensors(value.values(), found)
 
 
 def with_leaves(value: Any, change: Callable[[Any], Any]) -> Any:

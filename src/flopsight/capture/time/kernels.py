@@ -11,6 +11,7 @@ from ...results.records import BACKWARD, FORWARD, OPTIMIZER, OUTSIDE, RECOMPUTE
 
 NODE = "autograd::engine::evaluate_function: "
 """How the profiler names the run of an autograd node."""
+LAUNCHES = ("cuda", "hip", "cu")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +79,7 @@ class Hosts:
             if event.name.startswith(NODE):
                 self._nodes.setdefault(event.lane, []).append(event)
             elif event.correlation:
-                (self._launches if _is_launch(event) else self._ops)[event.correlation] = event
+                (self._launches if event.name.startswith(LAUNCHES) else self._ops)[event.correlation] = event
         for found in self._nodes.values():
             found.sort(key=lambda event: event.begin)
 
@@ -131,10 +132,6 @@ def place_kernels(events: Iterable[TraceEvent], marks: Marks) -> DeviceTime:
     for path, seconds in _stream_times(forward, marks.calls):
         result.streams[path] += seconds
     return result
-
-
-def _is_launch(event: TraceEvent) -> bool:
-    return event.name.startswith(("cuda", "hip", "cu"))
 
 
 def _covered(launches: Iterable[Launch]) -> float:

@@ -118,7 +118,8 @@ def measure_latency(
     if not marked:
         whole = Latencies(timing, {"": forward.median}, caveats=(*doubts, CompiledWhole()))
         return whole if _on_host(run) else _with_device_time(run, whole, progress)
-    timing = replace(timing, distortion=_distortion(marked, forward))
+    with_marks = median(one.wall for one in marked)
+    timing = replace(timing, distortion=with_marks / forward.median if forward.median else None)
     if not _on_host(run):
         return _with_device_time(run, _rows(timing, marked, doubts), progress)
     return _scaled_rows(run, timing, marked, doubts)
@@ -134,10 +135,6 @@ def _timing(plain: Sequence[Mapping[str, float]], steps: Sequence[float]) -> Tim
     if steps:
         stats["step"] = Stat(tuple(steps))
     return replace(Timing(), **stats)  # type: ignore[arg-type]
-
-
-def _distortion(marked: Sequence[MarkedRun], forward: Stat) -> float | None:
-    return median(one.wall for one in marked) / forward.median if forward.median else None
 
 
 def _rows(timing: Timing, marked: Sequence[MarkedRun], doubts: Sequence[Caveat]) -> Latencies:

@@ -7,6 +7,7 @@ storages, so every view sees what was written through another; whatever an unkno
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache, partial
 from typing import Any
 
@@ -117,6 +118,20 @@ def value_of(tensor: Tensor) -> Tensor:
         raise Unknowable from problem
 
 
+_noting: list[set[Any]] = []
+
+
+@contextmanager
+def noting_reads() -> Iterator[set[Any]]:
+    """Note the storages of the real tensors whose values a twin asks for: these may decide how much work it does."""
+    noted: set[Any] = set()
+    _noting.append(noted)
+    try:
+        yield noted
+    finally:
+        _noting.remove(noted)
+
+
 def remember(twin: Tensor, real: Tensor, *, part_of: Tensor | None = None) -> Tensor:
     """Give a new meta tensor the values of the real tensor that it replaces, as long as no op writes into that one."""
     if real.is_meta or real.numel() > LARGEST:
@@ -127,6 +142,8 @@ def remember(twin: Tensor, real: Tensor, *, part_of: Tensor | None = None) -> Te
     def read() -> Tensor:
         if internals.version(source) != version:
             raise Unknowable
+        for noted in _noting:
+            noted.add(internals.storage_key(source))
         return real.detach().cpu().clone()
 
     return with_value(twin, read)
@@ -167,7 +184,7 @@ def follow(func: Any, args: Any, kwargs: dict[str, Any], output: Any) -> None:
     written = {internals.storage_key(tensor): tensor for tensor in _written(func, args, kwargs)}
     for tensor in written.values():
         setattr(tensor.untyped_storage(), WRITTEN, True)
-    if not written and (_is_view(args, output) or any(contents_of(t) is None for t in flat(args))):
+    if not written and (any(contents_of(t) is None for t in flat(args)) or _is_view(args, output)):
         return
     try:
         _check_repeatable(func)

@@ -6,7 +6,7 @@ import sys
 import weakref
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -36,6 +36,8 @@ Tensor = torch.Tensor
 aten = torch.ops.aten
 META, CPU = torch.device("meta"), torch.device("cpu")
 MOVES = {aten._to_copy.default, aten.to.dtype_layout}
+UNCHANGED = frozenset((type(None), bool, int, float, str, torch.dtype))
+"""What stands among arguments and is the same on every device."""
 READ_AT_ONCE = 1 << 12
 """Elements up to which a real tensor is read when it joins; a larger one is read when asked for, if no op wrote into it."""
 ENDS, STACK = "offs", 3
@@ -63,7 +65,8 @@ class MetaCounter(Counter):
         super().__init__(model, known, tape)
         self._target = target
         device = torch.empty(0, device=target).device
-        self._disguise = TargetDevice(device, lambda tensor: known_values.value_of(self._on_meta(tensor)))
+        itself = weakref.proxy(self)  # so that the counter and its notes need no collection of garbage
+        self._disguise = TargetDevice(device, lambda tensor: known_values.value_of(itself._on_meta(tensor)))
         self._kernels = {**KERNELS, **(CPU_KERNELS if target == "cpu" else {})}
         self._memo: dict[Any, Any] = {}
         self._joined: dict[int, tuple[weakref.ref[torch.UntypedStorage], Tensor]] = {}
@@ -98,13 +101,15 @@ class MetaCounter(Counter):
         """The op's result without data, and without running its meta kernel twice for the same shapes."""
         if func is aten.empty.memory_format and _written_by_pointer(kwargs):
             return func(*args, **kwargs)
-        args, wanted = self._on_meta(args), kwargs.get("device")
-        kwargs = self._on_meta(kwargs)
-        output = (self._instead if func in INSTEAD else self._remembered)(func, args, kwargs)
-        if func in AFTER:
-            AFTER[func](func, args, kwargs, output, self._assume)
+        way = _way_of(func)
+        args = args if _is_on_meta(args) else self._on_meta(args)
+        wanted = kwargs.get("device")
+        kwargs = self._on_meta(kwargs) if kwargs else kwargs
+        output = self._remembered(way, args, kwargs) if way.instead is None else self._instead(way, args, kwargs)
+        if way.after is not None:
+            way.after(func, args, kwargs, output, self._assume)
         known_values.follow(func, args, kwargs, output)
-        moves = func in MOVES and wanted and not (wanted == META and output is args[0])
+        moves = way.moves and wanted and not (wanted == META and output is args[0])
         return self._read_by_user(output, wanted) if moves else output
 
     def values(self, info: OpInfo, args: Any, kwargs: Any) -> dict[str, Any]:
@@ -174,9 +179,10 @@ class MetaCounter(Counter):
             raise known_values.Unknowable
         self.tape.doubt(Assumed(what, model_line()))
 
-    def _instead(self, func: Any, args: Any, kwargs: Any) -> Any:
+    def _instead(self, way: _Way, args: Any, kwargs: Any) -> Any:
+        func = way.func
         try:
-            return INSTEAD[func](func, args, kwargs, self._assume)
+            return way.instead(func, args, kwargs, self._assume)
         except known_values.Unknowable:
             position = self.attribution.here() if self.attribution is not None else None
             where = f" in {position.site.path or 'the model'}" if position is not None else ""
@@ -185,15 +191,15 @@ class MetaCounter(Counter):
                 f"count it on real tensors."
             ) from None
 
-    def _remembered(self, func: Any, args: Any, kwargs: Any) -> Any:
-        schema = internals.schema(func)
-        if known_values.returns_itself(func):
+    def _remembered(self, way: _Way, args: Any, kwargs: Any) -> Any:
+        func = way.func
+        if way.returns_itself:
             return args[0]
-        if func.is_view or schema.is_mutable:
+        if way.every_time:
             return func(*args, **kwargs)
         # Kernels read these too, and a forward may switch them.
         switches = torch.is_grad_enabled(), torch.get_default_dtype(), internals.uses_onednn()
-        key = (func, switches, _key(args), _key(tuple(kwargs.items())))
+        key = (way, switches, _key(args), _key(tuple(kwargs.items())))
         try:
             made = self._memo.get(key)
         except TypeError:
@@ -211,6 +217,34 @@ class MetaCounter(Counter):
             self._kernels[func] = pointwise(func, casts=self._target == "cpu")
         kernel: Call = self._kernels.get(func, func)
         return kernel
+
+
+class _Way:
+    """How an op runs on meta, found out once; its hash is quicker than that of an op, which is worked out in Python."""
+
+    __slots__ = ("after", "every_time", "func", "instead", "moves", "returns_itself")
+
+    def __init__(self, func: Any) -> None:
+        self.func = func
+        self.instead: Any = INSTEAD.get(func)
+        self.after = AFTER.get(func)
+        self.moves = func in MOVES
+        self.returns_itself = known_values.returns_itself(func)
+        self.every_time = func.is_view or internals.schema(func).is_mutable
+        """Whether its result shares memory with what it takes."""
+
+
+_way_of = cache(_Way)
+
+
+def _is_on_meta(value: Any) -> bool:
+    """Whether nothing among some arguments has to change to run on meta, as far as a quick look tells."""
+    kind = type(value)
+    if kind is Tensor or kind is nn.Parameter:
+        return bool(value.is_meta)
+    if kind is tuple or kind is list:
+        return all(map(_is_on_meta, value))
+    return kind in UNCHANGED
 
 
 def _comparing_plainly(init: Call) -> Call:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ...units import size
 from ..records import OUTSIDE
 from .kind import Caveat
 
 
-@dataclass(frozen=True)
 class UnknownOps(Caveat):
     """Some ops have no formula, so the totals lack them."""
 
@@ -24,65 +21,48 @@ class UnknownOps(Caveat):
         )
 
 
-@dataclass(frozen=True)
 class BadFormula(Caveat):
     """A user's formula raised or returned something that is not a cost."""
 
     op: str
     why: str
-
-    def __str__(self) -> str:
-        return f"{self.op} is not counted: {self.why}."
+    says = "{op} is not counted: {why}."
 
 
-@dataclass(frozen=True)
 class DirectForward(Caveat):
     """Modules whose `.forward()` was called by hand."""
 
     modules: tuple[str, ...]
-
-    def __str__(self) -> str:
-        return (
-            f".forward() was called directly on {', '.join(self.modules)}: their work is placed by the parameters it "
-            f"touched. Call the module itself for exact rows."
-        )
+    says = (
+        ".forward() was called directly on {modules}: their work is placed by the parameters it touched. "
+        "Call the module itself for exact rows."
+    )
 
 
-@dataclass(frozen=True)
 class OtherThreads(Caveat):
     """Modules that were called on other threads only."""
 
     modules: tuple[str, ...]
-
-    def __str__(self) -> str:
-        return (
-            f"Not counted: {', '.join(path or 'the model' for path in self.modules)} ran on other threads than the one "
-            f"that is watched. Call them on one thread to count them."
-        )
+    says = (
+        "Not counted: {modules} ran on other threads than the one that is watched. "
+        "Call them on one thread to count them."
+    )
 
 
-@dataclass(frozen=True)
 class Scripted(Caveat):
     """TorchScript modules, whose submodules run inside an interpreter."""
 
     modules: tuple[str, ...]
-
-    def __str__(self) -> str:
-        names = ", ".join(name or "the model" for name in self.modules)
-        return f"TorchScript runs the submodules of {names} by itself: their work is all in that row."
+    says = "TorchScript runs the submodules of {modules} by itself: their work is all in that row."
 
 
-@dataclass(frozen=True)
 class NoTwin(Caveat):
     """A count on meta was asked for, but the model cannot have a meta twin."""
 
     why: str
-
-    def __str__(self) -> str:
-        return f"Counted on real tensors, because the model has no meta twin: {self.why}."
+    says = "Counted on real tensors, because the model has no meta twin: {why}."
 
 
-@dataclass(frozen=True)
 class OtherPath(Caveat):
     """The run that was counted did not call the modules that the timed one called."""
 
@@ -103,7 +83,6 @@ class OtherPath(Caveat):
         )
 
 
-@dataclass(frozen=True)
 class PutBack(Caveat):
     """A training step was undone: how many bytes were copied for that."""
 
@@ -118,7 +97,6 @@ class PutBack(Caveat):
         )
 
 
-@dataclass(frozen=True)
 class Raised(Caveat):
     """The run ended with an exception."""
 
@@ -137,15 +115,14 @@ class Raised(Caveat):
         return f"{self.problem} was raised{place}{asked}: all figures are those until then."
 
 
-@dataclass(frozen=True)
 class TwinWithoutAutocast(Caveat):
     """The step ran under autocast, which does not reach the meta device where it was counted."""
 
-    def __str__(self) -> str:
-        return "Counted without autocast: MACs and FLOPs are exact, bytes and saved activations are those of full precision."
+    says = (
+        "Counted without autocast: MACs and FLOPs are exact, bytes and saved activations are those of full precision."
+    )
 
 
-@dataclass(frozen=True)
 class Assumed(Caveat):
     """A value that decides how much work is done was not known and had to be assumed."""
 
@@ -157,7 +134,6 @@ class Assumed(Caveat):
         return f"Assumed: {self.what}{f' ({self.where})' if self.where else ''}."
 
 
-@dataclass(frozen=True)
 class UnknownRouting(Caveat):
     """Experts of which it cannot be said how many a token passes."""
 

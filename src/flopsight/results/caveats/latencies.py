@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from .kind import Caveat
 
 
-@dataclass(frozen=True)
 class Distorted(Caveat):
     """Runs with marks, which give the times by module, did not take the time of plain runs."""
 
@@ -20,20 +17,16 @@ class Distorted(Caveat):
         return f"Per-module times come from a pass {self.ratio:.2f}x as long as the plain one; {done}."
 
 
-@dataclass(frozen=True)
 class PhasesApart(Caveat):
     """Forward, backward and optimizer together took longer than the step, which was timed as one piece."""
 
     ratio: float
-
-    def __str__(self) -> str:
-        return (
-            f"Forward, backward and optimizer latency add up to {self.ratio:.2f}x the step latency: the phases were "
-            f"timed with a wait for the device after each, the step as one piece. The step latency is that of a loop."
-        )
+    says = (
+        "Forward, backward and optimizer latency add up to {ratio:.2f}x the step latency: the phases were "
+        "timed with a wait for the device after each, the step as one piece. The step latency is that of a loop."
+    )
 
 
-@dataclass(frozen=True)
 class UnsteadyModules(Caveat):
     """Some modules took a different share of the forward from run to run."""
 
@@ -46,46 +39,35 @@ class UnsteadyModules(Caveat):
         return f"The times of some modules vary from run to run (quartiles apart): {named}. Raise repeats (--repeats)."
 
 
-@dataclass(frozen=True)
 class HeldBack(Caveat):
     """Module times are from events, because kernel times could not be had."""
 
     why: str
-
-    def __str__(self) -> str:
-        return f"Module times are from events in a stream that was held back, forward only: {self.why}."
+    says = "Module times are from events in a stream that was held back, forward only: {why}."
 
 
-@dataclass(frozen=True)
 class HostTimes(Caveat):
     """On a device, module times are those of the host, because kernel times could not be had."""
 
     why: str
-
-    def __str__(self) -> str:
-        return f"Module times are the host's, not the device's: {self.why}. They say when work was handed over, not when it ran."
+    says = "Module times are the host's, not the device's: {why}. They say when work was handed over, not when it ran."
 
 
-@dataclass(frozen=True)
 class NotSplit(Caveat):
     """One step on a device was timed as a whole."""
 
-    def __str__(self) -> str:
-        return (
-            "A single step on a device cannot be split by module without slowing it, so only the whole is timed. "
-            "flopsight.profile(model, ...) and step_profiler with three steps or more give the time of every module."
-        )
+    says = (
+        "A single step on a device cannot be split by module without slowing it, so only the whole is timed. "
+        "flopsight.profile(model, ...) and step_profiler with three steps or more give the time of every module."
+    )
 
 
-@dataclass(frozen=True)
 class CompiledWhole(Caveat):
     """A compiled model runs as one piece."""
 
-    def __str__(self) -> str:
-        return "The compiled model is timed as a whole: its modules are fused. Costs are counted on the eager model."
+    says = "The compiled model is timed as a whole: its modules are fused. Costs are counted on the eager model."
 
 
-@dataclass(frozen=True)
 class UnplacedKernels(Caveat):
     """Some device work could not be traced back to a module."""
 
@@ -96,29 +78,23 @@ class UnplacedKernels(Caveat):
         return f"{self.seconds * 1e6:.0f} us of device work belongs to no module that we could find: {', '.join(self.names[:3])}."
 
 
-@dataclass(frozen=True)
 class BusyMachine(Caveat):
     """Repeated plain runs disagree."""
 
     spread: float
     repeats: int
-
-    def __str__(self) -> str:
-        return (
-            f"The {self.repeats} timed runs vary by {self.spread:.0%} (interquartile range over median): "
-            f"the machine was busy or its clocks moved. Raise repeats (--repeats) above {self.repeats}."
-        )
+    says = (
+        "The {repeats} timed runs vary by {spread:.0%} (interquartile range over median): "
+        "the machine was busy or its clocks moved. Raise repeats (--repeats) above {repeats}."
+    )
 
 
-@dataclass(frozen=True)
 class PaceChanged(Caveat):
     """The first half of the plain runs agrees with itself, and so does the second, but not the two with each other."""
 
     ratio: float
     """Median of the later runs over that of the earlier ones."""
-
-    def __str__(self) -> str:
-        return (
-            f"The later half of the timed runs took {self.ratio:.2f}x as long as the earlier one: the clocks moved, or "
-            f"other work came or went. Raise warmup (--warmup), or fix the clocks."
-        )
+    says = (
+        "The later half of the timed runs took {ratio:.2f}x as long as the earlier one: the clocks moved, or "
+        "other work came or went. Raise warmup (--warmup), or fix the clocks."
+    )

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from .kind import Caveat
 
 
-@dataclass(frozen=True)
 class CountedLive(Caveat):
     """The step that was timed also carried the counter."""
 
     why: str
-
-    def __str__(self) -> str:
-        return f"This step was counted while it was timed, so its latency is too high ({self.why})."
+    says = "This step was counted while it was timed, so its latency is too high ({why})."
 
 
-@dataclass(frozen=True)
 class Window(Caveat):
     """What the figures of a window of steps are."""
 
@@ -28,18 +22,16 @@ class Window(Caveat):
     """Of the whole window; None if its steps were not alike."""
 
     def __str__(self) -> str:
-        steps = f"step {self.first}" if self.first == self.last else f"steps {self.first} to {self.last}, both included"
         number = self.last - self.first + 1
         total = "" if self.flops is None else f": {self.flops:,} FLOPs in all, {self.flops // number:,} a step"
-        costs = f"Window of {steps}{total}. Costs shown are those of one step, step {self.first}, counted as it ran"
-        if not self.timed:
-            return f"{costs}; no other step was timed."
-        return (
-            f"{costs}; times are medians over {self.timed} other step{'s' if self.timed != 1 else ''}, one step each."
+        window = f"Window of steps {self.first} to {self.last}, both included{total}. " if number > 1 else ""
+        times = (
+            f"times are medians over {self.timed} other steps" if self.timed > 1 else "times are those of another step"
         )
+        costs = f"Costs are those of step {self.first}, counted as it ran"
+        return f"{window}{costs}; {times if self.timed else 'no other step was timed'}."
 
 
-@dataclass(frozen=True)
 class NotCalled(Caveat):
     """The loop ran through the window without a call of the model."""
 
@@ -54,7 +46,6 @@ class NotCalled(Caveat):
         )
 
 
-@dataclass(frozen=True)
 class ShapesChanged(Caveat):
     """Steps of a window were not alike."""
 
@@ -68,36 +59,27 @@ class ShapesChanged(Caveat):
         )
 
 
-@dataclass(frozen=True)
 class MovedWindow(Caveat):
     """The step that was asked for was not like the others."""
 
     asked: int
     first: int
     why: str
-
-    def __str__(self) -> str:
-        return f"Step {self.first} is shown instead of step {self.asked}, which is not like the others: {self.why}."
+    says = "Step {first} is shown instead of step {asked}, which is not like the others: {why}."
 
 
-@dataclass(frozen=True)
 class CutOff(Caveat):
     """The loop ended within the step that was counted."""
 
     step: int
-
-    def __str__(self) -> str:
-        return f"The loop ended within step {self.step}: its costs are those until then."
+    says = "The loop ended within step {step}: its costs are those until then."
 
 
-@dataclass(frozen=True)
 class CountedEager(Caveat):
     """Compiled code ran as plain Python in the step that was counted."""
 
     step: int
-
-    def __str__(self) -> str:
-        return (
-            f"What torch.compile had compiled ran as plain Python in step {self.step}, so that its modules could be "
-            f"counted: rounding and random numbers of that step may differ from a run without us."
-        )
+    says = (
+        "What torch.compile had compiled ran as plain Python in step {step}, so that its modules could be "
+        "counted: rounding and random numbers of that step may differ from a run without us."
+    )

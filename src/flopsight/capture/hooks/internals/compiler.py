@@ -40,6 +40,12 @@ def compiler_imported() -> bool:
     return "torch._dynamo" in sys.modules
 
 
+def times_compiled() -> int:
+    """How often torch has compiled a piece of code, each time that it did so anew, since it was last reset."""
+    counts = getattr(sys.modules.get("torch._dynamo.convert_frame"), "FRAME_COMPILE_COUNTER", {})
+    return sum(counts.values())
+
+
 def eager_stance() -> AbstractContextManager[None]:
     """A context in which code that is compiled already runs as plain Python."""
     return _eager.used_by(object())

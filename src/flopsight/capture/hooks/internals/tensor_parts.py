@@ -11,7 +11,19 @@ from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 FakeTensor = torch._subclasses.fake_tensor.FakeTensor
 """A tensor that has a shape and no values, in which torch traces."""
-is_wrapper_subclass: Callable[[object], bool] = is_traceable_wrapper_subclass
+_PLAIN = frozenset((torch.Tensor, torch.nn.Parameter))
+
+
+def is_wrapper_subclass(value: object) -> bool:
+    """Whether a tensor holds others and runs ops of its own on them."""
+    return type(value) not in _PLAIN and is_traceable_wrapper_subclass(value)
+
+
+def is_wrapper_type(kind: type) -> bool:
+    """The same of a type."""
+    return hasattr(kind, "__tensor_flatten__") and hasattr(kind, "__tensor_unflatten__")
+
+
 storage_number: Callable[[torch.UntypedStorage], int] = attrgetter("_cdata")
 """What two storages share exactly when they are the same memory, on meta too."""
 
@@ -56,7 +68,6 @@ def as_stored(tensor: torch.Tensor) -> torch.Tensor:
 
 _STRIDED = torch.strided
 _of_torch_func: Callable[[torch.Tensor], bool] = torch._C._functorch.is_functorch_wrapped_tensor
-_PLAIN = (torch.Tensor, torch.nn.Parameter)
 
 
 def has_storage(tensor: torch.Tensor) -> bool:
