@@ -34,6 +34,19 @@ WITH_TRANSFORMERS = {
     ],
     "1 point of Llama-3.1-8B, training": ["sweep", "hf:llama-3.1-8b", "--meta", "--train", "batch=1", "seq=2k"],
 }  # fmt: skip
+LARGE = "Llama-3.1-405B, one training step"
+PLAIN = """
+import torch
+from transformers import LlamaConfig, LlamaForCausalLM
+
+sizes = dict(hidden_size=16384, intermediate_size=53248, num_hidden_layers=126, num_attention_heads=128)
+with torch.device("meta"):
+    model = LlamaForCausalLM(LlamaConfig(**sizes, num_key_value_heads=8, vocab_size=128256)).bfloat16()
+    words = torch.empty(1, 2048, 16384, dtype=torch.bfloat16)
+    mask = torch.ones(1, 1, 2048, 2048, dtype=torch.bool)  # transformers reads the values of its own, which meta has not
+model(inputs_embeds=words, attention_mask=mask, use_cache=False).logits.mean().backward()
+"""
+"""The same step by torch alone."""
 
 
 def main() -> None:
@@ -41,7 +54,9 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3, help="runs of each command, in turn")
     rounds = parser.parse_args().rounds
     commands = COMMANDS | (WITH_TRANSFORMERS if find_spec("transformers") else {})
-    lines = dict([UNIT]) | {name: ["-m", "flopsight", *words] for name, words in commands.items()}
+    lines = dict([UNIT, *([("plain", ["-c", PLAIN])] if LARGE in commands else [])]) | {
+        name: ["-m", "flopsight", *words] for name, words in commands.items()
+    }
     samples: dict[str, list[float]] = {name: [] for name in lines}
     for _ in range(rounds):
         for name, words in lines.items():
@@ -52,6 +67,10 @@ def main() -> None:
         spent = statistics.median(samples[name])
         aim = f", aim at most {LIMITS_S[name]:.1f}" if name in LIMITS_S else ""
         print(f"{name:<40} {spent / unit:5.2f} x import torch{aim}")
+    if LARGE in commands:
+        turns = zip(samples[LARGE], samples["plain"], strict=True)
+        ratio = statistics.median(ours / plain for ours, plain in turns)
+        print(f"{'405B beside the same step by torch alone':<40} {ratio:5.2f} x, aim at most 0.95")
     whole, one = "12 points of Llama-3.1-8B, training", "1 point of Llama-3.1-8B, training"
     if whole in commands:
         further = (statistics.median(samples[whole]) - statistics.median(samples[one])) / 11
@@ -62,7 +81,10 @@ def cpu_seconds(words: list[str]) -> float:
     """User and system time of one Python process, its children included."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run(
-        [sys.executable, *words], env=os.environ | {"OMP_NUM_THREADS": "1"}, capture_output=True, check=False
+        [sys.executable, *words],
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        check=words[-1] == PLAIN,
     )
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
