@@ -1,7 +1,7 @@
 """Puts the pages of the site together in a folder, for Zensical to build: `make docs`.
 
-The pages stay where GitHub shows them. Links that lead out of docs/ become links to the repository, and the pages of the API
-are written from the public names.
+The pages stay where GitHub shows them. Links that lead out of docs/ become links to the repository, the tutorials are notebooks, the pages of the API
+are written from the public names, and the reports of the gallery are made now.
 """
 
 import ast
@@ -9,6 +9,9 @@ import re
 import shutil
 import sys
 from pathlib import Path
+
+import gallery
+import tutorials
 
 HERE = Path(__file__).parent
 DOCS = HERE.parent
@@ -47,6 +50,11 @@ def stage(folder):
         if path != DOCS / "README.md":
             name = MOVED.get(path.name, path.name) if path.parent == ROOT else path.name
             (pages / name).write_text(page(path), encoding="utf-8")
+    (pages / "tutorials").mkdir()
+    for path in sorted(tutorials.TUTORIALS.glob("*.ipynb")):
+        (pages / "tutorials" / f"{path.stem}.md").write_text(tutorials.page(path), encoding="utf-8")
+    gallery.make(pages / "reports")
+    (pages / "gallery.md").write_text(gallery.page(), encoding="utf-8")
     for name in ("index.md", "site.css"):
         shutil.copy(HERE / name, pages)
     shutil.copy(HERE / "doctests.py", folder)
@@ -69,6 +77,8 @@ def target(folder, link):
         return there.name
     if there.parent == DOCS / "images":
         return f"images/{there.name}"
+    if there.parent == tutorials.TUTORIALS:
+        return f"tutorials/{there.stem}.md" if there.suffix else "tutorials/vision.md"
     if there == DOCS / "README.md":
         return "index.md"
     if there.parent == ROOT and there.name in MOVED:

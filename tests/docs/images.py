@@ -36,7 +36,7 @@ def saved(name, folder, given):
     if name in given:
         return flopsight.load(given[name])
     path = folder / f"{name}.json"
-    words = MODELS[name]
+    words = [*MODELS[name], *([] if name in ON else ["-o", folder / f"{name}.timeline.svg"])]  # so that one is taken
     subprocess.run(
         [sys.executable, "-m", "flopsight", "profile", *words, "-o", path], check=True, stdout=subprocess.DEVNULL
     )
@@ -48,8 +48,8 @@ def quantised(data, path):
     print(path.name, path.stat().st_size)
 
 
-def shot(html, path, size, scheme="light"):
-    """A page as a browser shows it in a light or a dark theme."""
+def shot(html, path, size, scheme="light", view=""):
+    """A page as a browser shows it in a light or a dark theme; `view` is what its address asks for."""
     dark = (
         ["--blink-settings=preferredColorScheme=0"] if scheme == "dark" else ["--blink-settings=preferredColorScheme=1"]
     )
@@ -64,7 +64,7 @@ def shot(html, path, size, scheme="light"):
             "--virtual-time-budget=4000",
             *dark,
         ]
-        where = [f"--window-size={size[0]},{size[1]}", f"--screenshot={drawn}", page.as_uri()]
+        where = [f"--window-size={size[0]},{size[1]}", f"--screenshot={drawn}", page.as_uri() + view]
         subprocess.run(["chromium", *flags, *where], check=True, capture_output=True)
         quantised(drawn.read_bytes(), path)
 
@@ -102,7 +102,9 @@ def page(name, value, folder):
     path = folder / f"{name}.html"
     value.to_html(path)
     for scheme in ("light", "dark"):
-        shot(path.read_text(encoding="utf-8"), IMAGES / f"{name}-page-{scheme}.png", (1440, 1000), scheme)
+        html = path.read_text(encoding="utf-8")
+        shot(html, IMAGES / f"{name}-page-{scheme}.png", (1440, 1000), scheme)
+        shot(html, IMAGES / f"{name}-graph-{scheme}.png", (1440, 1600), scheme, "#tab=graph")
 
 
 def main(words):
@@ -115,6 +117,7 @@ def main(words):
             pictures(name, profile)
             terminal(name, profile, depth=2)
             page(name, profile, folder)
+        (IMAGES / "report.png").write_bytes((IMAGES / "resnet50-page-light.png").read_bytes())
         seen("gpt2-medium", profiles["gpt2-medium"])
         job = four_ranks(folder)
         terminal("job", job, depth=2)

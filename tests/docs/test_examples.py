@@ -20,6 +20,7 @@ PRINTED = {
     "monitor_training": ["20 steps"],
     "two_architectures": ["73.7 k", "8.77 k"],  # 64*128*9 = 73,728 and 64*9 + 64*128 = 8,768 parameters
     "custom_op": ["shop.scaled_product is unknown", "16.4 k"],  # 8*64*32 = 16,384 MACs
+    "aprofiler_window": [f"{5 * 32 * (64 * 256 + 256 * 10):,} MACs in steps 2 to 6"],
     "triton_kernel": ["the formula is the same", "1.57 M"],  # 3 * 32*64*256 = 1,572,864 MACs
 }
 """What an example prints, among other things."""
@@ -30,6 +31,9 @@ ELSEWHERE = {
     "accelerate_loop": "tests/lanes/frameworks/test_examples.py",
     "lightning_resnet": "tests/lanes/frameworks/test_examples.py",
     "deepspeed_engine": "tests/lanes/deepspeed/run_example.py",
+    "deepspeed_alexnet": "tests/lanes/docs/test_older_examples.py",
+    "deepspeed_bert": "tests/lanes/docs/test_older_examples.py",
+    "tids_resnet18": "tests/lanes/docs/test_older_examples.py",
 }
 """Which other test runs an example."""
 HERE = ("fsdp2", "test_budget")

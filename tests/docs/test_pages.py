@@ -10,7 +10,7 @@ from interpreters import fork
 from flopsight.results.caveats import all_kinds
 
 MORE = {
-    "docs/deepspeed.md": "deepspeed is in a lane of its own",
+    "docs/deepspeed.md": "tests/lanes/deepspeed runs it, with DeepSpeed",
     "docs/serving.md": "tests/lanes/targets runs it, with transformers",
 }
 """Pages whose Python needs a package that the plain tests do not have."""
@@ -78,3 +78,16 @@ def test_every_doubt_has_a_line_of_advice():
     told = [next(iter(cells.values())).strip("`") for cells in rows]
 
     assert sorted(told) == sorted(all_kinds())
+
+
+def test_the_budget_on_the_page_about_ci_breaks_with_the_lines_that_the_page_shows(tmp_path):
+    (test,) = re.findall(r"```py\n(.*?)```", pages.text("docs/ci.md"), re.DOTALL)
+    (shown,) = re.findall(r"```text\n(.*?)```", pages.text("docs/ci.md"), re.DOTALL)
+    (tmp_path / "test_backbone.py").write_text(f"from flopsight.zoo.resnet import resnet50\n{test}")
+
+    done = fork(["-m", "pytest", "-p", "no:cacheprovider", "-p", "no:xdist", "--rootdir", tmp_path, tmp_path], tmp_path)
+
+    assert done.code == 1, done.out + done.err
+    assert [line.split() for line in shown.splitlines()] == [
+        line.split() for line in done.out.splitlines() if line.startswith("E   ")
+    ]

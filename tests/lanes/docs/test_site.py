@@ -1,5 +1,6 @@
 """The site builds offline without a warning, every link and picture in it resolves, and every public name has its entry."""
 
+import html
 import inspect
 import json
 import os
@@ -10,7 +11,9 @@ from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+import gallery
 import pytest
+import tutorials
 
 import flopsight
 
@@ -56,7 +59,8 @@ def _site(tmp_path_factory):
 
 @pytest.fixture(scope="session", name="pages")
 def _pages(site):
-    return {path: Page(path) for path in sorted(site.rglob("*.html"))}
+    """The pages of the site; the reports of the gallery have tests of their own."""
+    return {path: Page(path) for path in sorted(site.rglob("*.html")) if path.parent.name != "reports"}
 
 
 def test_every_page_of_the_documentation_is_there(site):
@@ -121,6 +125,23 @@ def test_the_first_page_shows_the_report_a_command_and_three_doors(site, pages):
     assert "images/report.png" in page.links
     assert "flopsight profile net.py:Net" in re.sub(r"<[^>]+>", "", page.html)
     assert [door for door in DOORS if door in page.html] == DOORS
+
+
+def test_the_gallery_leads_to_a_report_of_every_kind(site, pages):
+    links = [unquote(link) for link in pages[site / "gallery/index.html"].links]
+
+    for report in gallery.REPORTS:
+        assert any(link.endswith(f"reports/{report.file}") for link in links), report.file
+        assert (site / "reports" / report.file).stat().st_size > 5_000
+    assert {path.suffix for path in (site / "reports").iterdir()} == {".html"}
+
+
+def test_every_tutorial_is_a_page_with_what_its_cells_printed(site, pages):
+    for path in tutorials.TUTORIALS.glob("*.ipynb"):
+        text = re.sub(r"<[^>]+>", "", pages[site / "tutorials" / path.stem / "index.html"].html)
+        cells = [cell for cell in json.loads(path.read_text(encoding="utf-8"))["cells"] if cell["cell_type"] == "code"]
+        printed = ["".join(output["text"]) for cell in cells for output in cell["outputs"] if "text" in output]
+        assert all(html.escape(words.split()[0], quote=False) in text for words in printed if words.split())
 
 
 def public():
