@@ -12,8 +12,10 @@ SITE ?= build/docs
 DOCS_PYTHON ?= $(CURDIR)/.venvs/docs/bin/python
 SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 1767225600)
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check -c constraints.txt
+# pip draws characters that a Latin-1 terminal does not have, and ends with an error there
+IN_UTF8 := PYTHONUTF8=1
 
-.PHONY: demo test test-random test-old-cpu lanes torch-matrix lint bench accuracy figures images house report changelog dist docs clean
+.PHONY: demo test test-random test-old-cpu lanes torch-matrix lint bench accuracy figures images peers house report changelog dist docs tutorials clean
 .SECONDARY:
 
 demo: $(READY)  ## profile an embedded model and show it
@@ -53,6 +55,12 @@ accuracy: .venvs/accuracy/.ready  ## write docs/accuracy.md anew
 figures: $(READY)  ## write docs/figures.md anew
 	$(BIN)/python tests/docs/figures_page.py
 
+images: .venvs/notebook/.ready  ## draw docs/images anew: profiles GPT-2 medium on this machine, which should be quiet, and takes a few minutes
+	.venvs/notebook/bin/python tests/docs/images.py
+
+peers: $(READY)  ## ask other tools the same questions, and write docs/peers.md anew; ONLY="thop page" asks some
+	PYTHONPATH=tests $(BIN)/python -m peers $(ONLY)
+
 house: $(READY)  ## write the floors and files of docs/architecture.md anew
 	$(BIN)/python tests/project/house.py
 
@@ -63,6 +71,9 @@ report: $(READY)  ## build the report page's script and style from frontend/ (ne
 docs: .venvs/docs/.ready  ## the site, into build/docs/site: offline, and a warning is an error
 	$(DOCS_PYTHON) docs/site/stage.py $(SITE)
 	cd $(SITE) && $(DOCS_PYTHON) -m zensical build --clean --strict
+
+tutorials: .venvs/docs/.ready  ## run the notebooks of docs/tutorials and keep what they print
+	$(DOCS_PYTHON) docs/site/tutorials.py $(ONLY)
 
 dist: .venvs/wheel/.ready  ## wheel and sdist into dist/: the same commit gives the same bytes
 	rm -rf dist
@@ -77,13 +88,13 @@ clean:
 
 $(READY): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python $(PIP_INSTALL) -e '.[test]'
+	$(IN_UTF8) $(BIN)/python $(PIP_INSTALL) -e '.[test]'
 	touch $@
 
 .venvs/docs/.ready: docs/site/requirements.txt
 
 .venvs/%/.ready: tests/lanes/%/requirements.txt pyproject.toml constraints.txt
 	test -x .venvs/$*/bin/python || $(PYTHON) -m venv .venvs/$*
-	.venvs/$*/bin/python $(PIP_INSTALL) -e '.[test]' -r $<
+	$(IN_UTF8) .venvs/$*/bin/python $(PIP_INSTALL) -e '.[test]' -r $<
 	if test -f tests/lanes/$*/install.sh; then PATH="$(CURDIR)/.venvs/$*/bin:$$PATH" sh -e tests/lanes/$*/install.sh; fi
 	touch $@

@@ -51,13 +51,13 @@ class ImportedAgain(MetaPathFinder, Loader):
     def find_spec(self, name, path=None, target=None):
         if name != self._spec.name:
             return None
-        sys.meta_path.remove(self)
         return spec_from_loader(name, self, origin=self._spec.origin, is_package=True)
 
     def create_module(self, spec):
         return self._module
 
     def exec_module(self, module):
+        sys.meta_path.remove(self)  # not before: a program may ask where the module is, and import it later
         module.__spec__ = self._spec
 
 

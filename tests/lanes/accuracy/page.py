@@ -1,4 +1,4 @@
-"""Write docs/accuracy.md anew."""
+"""Write docs/accuracy.md and its data files anew."""
 
 import torch
 from lanes import torchvision_ops
@@ -6,7 +6,8 @@ from lanes import torchvision_ops
 torchvision_ops.define()
 torch.set_num_threads(1)
 
-from tables import PAGE, page  # noqa: E402, torchvision's ops come first
+from tables import files  # noqa: E402, torchvision's ops come first
 
-PAGE.write_text(page())
-print(PAGE)
+for path, text in files().items():
+    path.write_text(text, encoding="utf-8")
+    print(path)

@@ -11,6 +11,7 @@ import yaml
 
 ROOT = Path(__file__).parents[3]
 WORKFLOWS = sorted(ROOT.glob(".github/workflows/*.yml"))
+EXAMPLE = ROOT / "examples/github/model-cost.yml"
 FORMS = sorted(path for path in ROOT.glob(".github/ISSUE_TEMPLATE/*.yml") if path.name != "config.yml")
 OTHERS = [ROOT / ".pre-commit-config.yaml", ROOT / "CITATION.cff", ROOT / ".github/ISSUE_TEMPLATE/config.yml"]
 
@@ -30,6 +31,32 @@ def named(path):
 @pytest.mark.parametrize("path", [*WORKFLOWS, *FORMS, *OTHERS], ids=named)
 def test_every_file_is_a_mapping_in_yaml(path):
     assert isinstance(read(path), dict)
+
+
+@pytest.mark.parametrize(
+    ("schema", "paths"),
+    [
+        ("github-workflows", [*WORKFLOWS, EXAMPLE]),
+        ("github-issue-forms", FORMS),
+        ("citation-file-format", [ROOT / "CITATION.cff"]),
+    ],
+)
+def test_a_file_is_what_github_reads(schema, paths):
+    done = tool("check-jsonschema", "--builtin-schema", f"vendor.{schema}", *paths)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_workflows_keep_no_credentials_and_run_nothing_from_outside():
+    done = tool("zizmor", "--offline", "--config", ROOT / ".github/zizmor.yml", *WORKFLOWS, EXAMPLE)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def tool(name, *words):
+    """A program that was installed beside this Python."""
+    words = [Path(sys.executable).with_name(name), *words]
+    return subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
 
 
 def test_there_is_a_workflow_for_each_habit():

@@ -62,6 +62,7 @@ class Repository:
             "PATH": f"{self.bin}:{os.environ['PATH']}",
             "GH_COMMENTS": str(self.kept),
             "GITHUB_REPOSITORY": "me/net",
+            "GITHUB_STEP_SUMMARY": str(folder / "summary.md"),
             "GIT_CONFIG_GLOBAL": os.devnull,
         }
         self.git("init", "--quiet")
@@ -124,6 +125,12 @@ def test_the_workflow_runs_on_pull_requests_and_may_comment(workflow):
     assert workflow["permissions"] == {"contents": "read", "pull-requests": "write"}
 
 
+def test_a_fork_which_may_not_comment_gets_the_summary(workflow):
+    same = "github.event.pull_request.head.repo.full_name == github.repository"
+
+    assert [name for name, step in commands(workflow).items() if same in step.get("if", "")] == ["Comment"]
+
+
 def test_no_step_puts_an_expression_into_a_shell(workflow):
     assert not any("${{" in step["run"] for step in commands(workflow).values())
 
@@ -138,13 +145,14 @@ def test_a_change_that_costs_more_fails_and_is_commented(workflow, repository):
         "Count the model after the change": 0,
         "Count the model before the change": 0,
         "Compare, and fail where the model costs more": 1,
+        "Summary": 0,
         "Comment": 0,
     }
     comment = (repository.tree / "cost.md").read_text()
     # 4 rows: 4 * (8 * 16 + 16 * 2) = 640 MACs, and twice as many
     assert re.search(r"\| macs \| 640 \| 1\.28 k \| \+100\.0% \|", comment)
     (posted,) = repository.comments()
-    assert posted["body"] == comment
+    assert posted["body"] == comment == (repository.tree.parent / "summary.md").read_text()
     assert comment.endswith("](https://github.com/me/net/actions/runs/1/artifacts/2)\n")
     assert "<html" in (repository.tree / "cost.html").read_text()
 

@@ -73,6 +73,7 @@ def test_wandb_has_every_figure_at_its_step_in_its_offline_file(profile, tmp_pat
 
 def offline_history(folder: Path):
     """The rows of history in the one run below a folder."""
+    wandb.teardown()  # its service may still be writing the file when a run has finished
     (file,) = folder.rglob("run-*.wandb")
     for data in logged(file.read_bytes()):
         record = wandb_internal_pb2.Record()
