@@ -43,6 +43,7 @@ def test_a_batch_is_divided_over_replicas_into_micro_batches():
     assert batch_splits(64, 8, 1, None, None) == [(1, 8), (2, 4), (4, 2), (8, 1)]
     assert batch_splits(64, 8, 1, 2, None) == [(2, 4)]
     assert batch_splits(64, 7, 1, None, None) == []
+    assert len(batch_splits(10**12, 1, 1, None, None)) == 13 * 13  # 2**a * 5**b, with a and b from 0 to 12
     assert batch_splits(None, 8, 4, 2, None) == [(2, 16)]
 
 

@@ -32,6 +32,7 @@ def after_usual_steps(slow, seconds, wait=0.1, retries=lambda: 0):
         (step(backward=4.5), 5.0, 0.1, "backward +4.00 s"),
         (step(), 4.0, 0.1, "the optimizer and the rest of the loop +3.00 s"),
         (step(forward=1.3, backward=2.5, flops=400.0), 4.0, 0.1, "4.0 times the usual FLOPs"),
+        (step(backward=8.5, flops=200.0), 9.0, 0.1, "2.0 times the usual FLOPs, backward +8.00 s"),
     ],
 )
 def test_the_part_that_grew_is_named(slow, seconds, wait, why):

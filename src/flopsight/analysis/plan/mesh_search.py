@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from math import gcd
+from math import gcd, isqrt
 
 from ...distributed.mesh_axes import written
 from ...errors import InputError, does_not_divide
@@ -101,4 +101,5 @@ def _divides_heads(tp: int, shape: Shape) -> bool:
 
 
 def _divisors(number: int) -> list[int]:
-    return [size for size in range(1, number + 1) if number % size == 0]
+    small = [size for size in range(1, isqrt(number) + 1) if number % size == 0]
+    return sorted({*small, *(number // size for size in small)})

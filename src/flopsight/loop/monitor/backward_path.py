@@ -6,7 +6,7 @@ A call is counted on a twin whose backward begins at the default loss. The loop'
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,14 +57,40 @@ class CallGraph:
         return any(map(_works, here ^ by_default))
 
 
+def entrances(tensors: Any, calls: Sequence[CallGraph | None]) -> Hashable:
+    """Where the graph behind some tensors enters calls, and the names of its nodes before that.
+
+    Equal steps have equal entrances: calls are numbered from the last one, and the nodes of a call from its end.
+    """
+    entered: set[tuple[int, int]] = set()
+    own: set[Any] = set()
+    waiting = [tensor.grad_fn for tensor in _given(tensors) if tensor.grad_fn is not None]
+    while waiting and len(own) < MOST_NODES:
+        node = waiting.pop()
+        place = _place(internals.node_sequence(node), calls)
+        if place is not None:
+            entered.add(place)
+        elif node not in own:
+            own.add(node)
+            waiting += [below for below, _ in node.next_functions if below is not None]
+    return frozenset(entered), frozenset(node.name() for node in own)
+
+
+def _place(number: int, calls: Sequence[CallGraph | None]) -> tuple[int, int] | None:
+    """The call that made a node, and its place in there; both from the end. None if the loop made it."""
+    for back, call in enumerate(reversed(calls)):
+        if call is not None and number >= call.begin:
+            return (back, call.end - number) if number < call.end else None
+    return None
+
+
 def calls_reached(tensors: Any, calls: Sequence[CallGraph | None]) -> tuple[int, ...] | None:
     """The calls that a backward from these tensors goes through, each as its twin does.
 
     None if it does other matrix work in a call, or some of the loop's own: only counting the step can tell.
     """
     known = [(at, call) for at, call in enumerate(calls) if call is not None]
-    given = [tensors] if isinstance(tensors, torch.Tensor) else list(tensors or ())
-    run, whole = _nodes_below(tensor.grad_fn for tensor in given if isinstance(tensor, torch.Tensor))
+    run, whole = _nodes_below(tensor.grad_fn for tensor in _given(tensors))
     if not whole or any(_works(node) for node in run if not any(call.covers(node) for _, call in known)):
         return None
     numbers = {internals.node_sequence(node) for node in run}
@@ -77,6 +103,12 @@ def calls_reached(tensors: Any, calls: Sequence[CallGraph | None]) -> tuple[int,
         elif call.outputs and any(map(call.covers, run)):
             return None
     return tuple(reached)
+
+
+def _given(tensors: Any) -> list[torch.Tensor]:
+    """What a backward begins at: a tensor, or several."""
+    given = [tensors] if isinstance(tensors, torch.Tensor) else tensors or ()
+    return [tensor for tensor in given if isinstance(tensor, torch.Tensor)]
 
 
 def _nodes_below(ends: Iterable[Any], within: Callable[[Any], bool] = lambda _: True) -> tuple[set[Any], bool]:

@@ -12,10 +12,11 @@ from torch import nn
 from ...capture.hooks import internals
 from ...capture.hooks.patches import Call
 from ...capture.model.model_run import ModelRun, batch_size_of, tokens_of
+from ...capture.model.tensors import tensors_in
 from ...capture.time.clock import pausing
 from ...capture.twin.known_values import Unknowable
 from ...capture.twin.meta_copy import NoTwinError
-from .backward_path import CallGraph, calls_reached
+from .backward_path import CallGraph, calls_reached, entrances
 from .counted_work import UNCOUNTED, UNKNOWN, CallCount, CountedWork, Work, count_call, may_train
 from .live_steps import LiveSteps, SlowProfile
 from .members import Members
@@ -50,15 +51,15 @@ class CallWork:
         self._clock = clock
         self._device = None if device.type == "meta" else device.type
         """Whose autocast counts; meta has none."""
-        self._began, self._ended = -1, 0
-        """Where the call under way began in autograd's numbering, or -1 without gradients, and where the last one ended."""
+        self._began = -1
+        """Where the call under way began in autograd's numbering; -1 without gradients."""
         self._signatures: dict[int, Signatures] = {}
         self._live: LiveSteps | None = None
         """There if the work of a step is more or less than that of its calls."""
         self._kinds: dict[Hashable, CallKind] = {}
         self._families: dict[Hashable, int] = {}
         self._paths: dict[Hashable, tuple[int, ...]] = {}
-        """Through which calls a backward goes, by what the step did before it, and how many nodes it made since the last call."""
+        """Through which calls a backward goes, by what the step did before it, and where it enters them."""
 
     @property
     def called(self) -> bool:
@@ -79,13 +80,14 @@ class CallWork:
             kind = self._new_kind(key, state, module, args, kwargs)
         step.calls += 1
         step.kinds += (kind,)
+        made_of = entrances(tensors_in((args, kwargs)), step.graphs) if kind.passed_on else None
+        step.history += ((kind.family, made_of),)
         step.tokens += kind.tokens if kind.mask is None else self._unpadded(step, mask_at(kind.mask, args, kwargs))
         step.samples += kind.samples
         if self._live is None:
             count = kind.count
             if count is None:
                 count = self._count(step, kind, module, args, kwargs)
-            step.history += (kind.family,)
             step.add(count.forward)
             step.given = module, args, kwargs
         self._began = internals.sequence_number() if grad else -1
@@ -101,10 +103,11 @@ class CallWork:
             step.graphs += (None,)
             step.nodes += (0,)
             return
-        self._ended = end = internals.sequence_number()
+        end = internals.sequence_number()
         kind = step.kinds[-1]
         step.nodes += (end - begin,)
         if self._live is not None:
+            step.graphs += (CallGraph(begin, end),)
             return
         step.graphs += (CallGraph.of(begin, end, output),)
         if output is None:  # how far the call came is not known
@@ -147,25 +150,26 @@ class CallWork:
     def backward_begins(self, step: Step, tensors: Any, partial: bool) -> None:
         """A backward begins: add the work of the calls that it goes through."""
         step.backwards += 1
-        if self._live is not None or not step.graphs:
+        if not step.graphs:
             return
-        since = (step.history, internals.sequence_number() - self._ended)
-        path = self._paths.get(since)
+        step.history += ((BACKWARD, entrances(tensors, step.graphs)),)
+        if self._live is not None:
+            return
+        path = self._paths.get(step.history)
         if path is None or partial:
-            path = self._path(step, since, tensors, partial)
+            path = self._path(step, tensors, partial)
             if path is None:
                 self._count_steps("its backward does not go through the model as a loss does")
                 step.work = UNKNOWN
                 return
         for at in path:
             step.add((step.kinds[at].count or UNCOUNTED).backward)
-        step.history += (BACKWARD,)
 
-    def _path(self, step: Step, since: Hashable, tensors: Any, partial: bool) -> tuple[int, ...] | None:
+    def _path(self, step: Step, tensors: Any, partial: bool) -> tuple[int, ...] | None:
         with pausing():
             path = None if partial else calls_reached(tensors, step.graphs)
         if path is not None and len(self._paths) < MOST_PATHS:
-            self._paths[since] = path
+            self._paths[step.history] = path
         return path
 
     def step_ends(self, step: Step) -> None:
@@ -203,12 +207,12 @@ class CallWork:
         """A kind of call that was not seen before; its work is not counted yet."""
         if torch.is_grad_enabled():
             self.members.trained.add(module)
-        passed_on = any(value.requires_grad for value in (*args, *kwargs.values()) if type(value) is torch.Tensor)
+        passed_on = any(tensor.requires_grad for tensor in tensors_in((args, kwargs)))
         family = self._families.setdefault((state, passed_on), len(self._families))
         run = ModelRun(module, args, kwargs)
         tokens, samples = tokens_of(run), batch_size_of(run)
         mask = _padding_mask(tokens, self._signatures[id(module)].names, args, kwargs)
-        kind = CallKind(key, state, family, tokens or nan, samples or nan, mask)
+        kind = CallKind(key, state, family, passed_on, tokens or nan, samples or nan, mask)
         kind.compiled = internals.times_compiled()
         if len(self._kinds) < MOST_KINDS:
             self._kinds[key] = kind

@@ -85,6 +85,8 @@ class SlowSteps:
             return f"{work:.1f} times the usual FLOPs: a larger batch or longer sequences"
         grown = sorted([(now[at] - usual[at], name) for at, name in enumerate(PARTS, start=1)], reverse=True)
         shown = [f"{name} +{units.seconds(more)}" for more, name in grown if more > 0.2 * (seconds - self._usual)][:2]
+        if work >= LONGER:
+            shown.insert(0, f"{work:.1f} times the usual FLOPs")
         retried, self.retried = self.retried, self._retries()
         if self.retried > retried:
             shown.insert(0, f"allocator retries +{self.retried - retried}")

@@ -34,15 +34,24 @@ def size_of(tokens: float, samples: float) -> int:
 class CallKind:
     """Calls of a model that do equal work: equal shapes, modes and trained parameters."""
 
-    __slots__ = ("compiled", "count", "family", "key", "mask", "nodes", "samples", "state", "tokens")
+    __slots__ = ("compiled", "count", "family", "key", "mask", "nodes", "passed_on", "samples", "state", "tokens")
 
     def __init__(
-        self, key: Hashable, state: Hashable, family: int, tokens: float, samples: float, mask: MaskPlace | None
+        self,
+        key: Hashable,
+        state: Hashable,
+        family: int,
+        passed_on: bool,
+        tokens: float,
+        samples: float,
+        mask: MaskPlace | None,
     ) -> None:
         self.key, self.state = key, state
         """What it is called with, and what else decides its work."""
         self.family = family
         """A number for everything but the shapes."""
+        self.passed_on = passed_on
+        """Whether a backward goes on into what made its inputs."""
         self.tokens, self.samples = tokens, samples
         """Of a call; nan if not known."""
         self.mask = mask
@@ -86,8 +95,10 @@ class Step:
     """Where these calls stand in autograd's graph."""
     nodes: tuple[int, ...] = ()
     """How many nodes of it each call of this step made."""
-    history: tuple[int, ...] = ()
-    """The families of these calls, and backwards between them, in order."""
+    history: tuple[tuple[int, Hashable], ...] = ()
+    """The families of these calls and what made their inputs, and the backwards between them with where each enters a call."""
+    carried = 0
+    """How much of it is of the step before."""
     masks: tuple[Any, ...] = ()
     """Numbers of tokens that the device is still to tell."""
     given: Given | None = None
@@ -117,6 +128,7 @@ class Step:
     def carry(self, before: Step) -> None:
         """Let backwards of this step go through calls of the one before."""
         self.kinds, self.graphs, self.history = before.kinds, before.graphs, before.history
+        self.carried = len(self.history)
 
     @property
     def keys(self) -> list[Hashable]:
@@ -126,7 +138,7 @@ class Step:
     @property
     def key(self) -> Hashable:
         """What equal steps have in common."""
-        return ("step", tuple(self.keys), self.nodes, self.backwards)
+        return ("step", tuple(self.keys), self.nodes, self.history[self.carried :])
 
     @property
     def work(self) -> Work:
@@ -144,6 +156,7 @@ class Step:
         self.kinds = self.kinds[len(self.kinds) - self.calls :] + later.kinds[len(later.kinds) - later.calls :]
         self.calls += later.calls
         self.nodes += later.nodes
+        self.history += later.history[later.carried :]
         self.backwards += later.backwards
         self.forward += later.forward
         self.backward += later.backward
