@@ -188,6 +188,12 @@ def test_every_time_is_labelled_as_predicted(plan):
             {"mesh": {"cp": 8}, "input_shape": (1, 100)},
             r"cp=8 does not divide a sequence of 100 tokens; these do: 2, 4, 5",
         ),
+        (
+            {"mesh": {"fsdp": 8}, "batch": 64, "micro_batch": 4, "accumulate": 1},
+            r"64 is not what the mesh fsdp=8 makes with micro-batch 4 and accumulation 1, which is 32: leave one",
+        ),
+        ({"mesh": {"tp": 4, "dp": 2}, "fsdp": {"offload": True}}, r"the mesh .*tp=4.* shards none; leave fsdp out"),
+        ({"input_shape": 5}, r"input_shape is the shape of an input, .*, not 5"),
         ({"gpus": ()}, r"gpus is a number of GPUs, or several of them"),
         ({"gpus": (8, 0)}, r"gpus must be a whole number"),
         ({"gpus": (8, 16), "mesh": {"fsdp": 8}}, r"The mesh fsdp=8 has one number of ranks: give gpus=8 alone"),
@@ -270,3 +276,21 @@ def test_the_command_prints_the_table_and_writes_files(tmp_path, capsys):
     assert "Best: fsdp=2" in out and "Assumed" in out
     assert flopsight.load(tmp_path / "p.json").best.mesh == {"fsdp": 2}
     assert cli.main([*words, "-o", str(tmp_path / "p.csv")]) == 2
+
+
+def test_numbers_of_gpus_that_cannot_share_the_batch_are_named():
+    found = flopsight.plan("zoo:gpt2", gpus=(2, 3), on="h100-sxm", batch=8, checkpoint="none")
+
+    assert found.sizes == (2,)
+    assert "left out 3 GPUs" in found.render()
+    with pytest.raises(InputError, match="no option for 3 GPUs; it has some for 2"):
+        found.best_of(3)
+
+
+def test_a_stage_holds_half_of_the_blocks_and_the_table_of_words():
+    found = flopsight.plan(
+        "zoo:gpt2", gpus=2, on="h100-sxm", mesh={"pp": 2}, micro_batch=1, accumulate=8, checkpoint="none"
+    )
+
+    block = 4 * 768 + (768 * 2304 + 2304) + (768 * 768 + 768) + 2 * 768 * 3072 + 3072 + 768
+    assert found.best.memory["parameters"] == 4 * (6 * block + (50257 + 1024) * 768)

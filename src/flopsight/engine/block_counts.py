@@ -238,5 +238,9 @@ def _texts(shape: Sequence[int] | Sequence[str] | str | None) -> list[str]:
         return []
     if isinstance(shape, str):
         return [shape]
+    if not isinstance(shape, Sequence):
+        raise InputError(
+            f'input_shape is the shape of an input, like (1, 3, 224, 224) or "1x2048:int64", not {shape!r}.'
+        )
     words = [str(size) for size in shape]
     return words if shape and isinstance(shape[0], str) else ["x".join(words)]

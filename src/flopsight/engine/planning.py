@@ -92,7 +92,10 @@ def plan(
     case = Case(given or {}, 1, 1, "none", precision, optimizer, compile, dict(fsdp or {}))
     checkpoints = _checkpoints(checkpoint, counts.shape)
     options = _options(case, counts, machine, (batch, micro_batch, accumulate), checkpoints, several)
-    return Plan(counts.text, machine.ceilings.name, several[-1], ranked(options), _settings(case, counts.seq, batch))
+    settings = _settings(case, counts.seq, batch)
+    if without := [f"{number:,}" for number in several if number not in {option.gpus for option in options}]:
+        settings["left out"] = f"{', '.join(without)} GPUs, which cannot share the batch"
+    return Plan(counts.text, machine.ceilings.name, several[-1], ranked(options), settings)
 
 
 def _checkpoints(given: str | None, shape: Shape) -> Sequence[str]:
@@ -190,6 +193,10 @@ def _no_split(tried: Sequence[Mapping[str, int]], sizes: tuple[int | None, int |
         return InputError(f"A micro-batch of {micro_batch} cannot be shared by ep={ep} ranks; take a multiple of {ep}.")
     replicas = min(mesh.get("dp", 1) * mesh.get("fsdp", 1) * mesh.get("ep", 1) for mesh in tried)
     least = replicas * ((micro_batch or ep) // ep) * (accumulate or 1)
+    if micro_batch and accumulate:
+        return InputError(
+            f"A batch of {batch} is not what {where} makes with {' and '.join(given)}, which is {least}: leave one of the three out."
+        )
     return InputError(
         f"A batch of {batch} cannot be divided on {where}{' with ' + ' and '.join(given) if given else ''}: "
         f"{replicas} rank{' holds a sample' if replicas == 1 else 's hold a sample'} of {'its' if replicas == 1 else 'their'} own, so take a multiple of {least}."
@@ -200,4 +207,8 @@ def _check_switches(fsdp: Mapping[str, Any] | None, mesh: Mapping[str, int] | No
     """Refuse switches of FSDP that have no meaning, or none on the mesh that is given."""
     part: Any = fsdp.get("reshard") if isinstance(fsdp, Mapping) else None
     ranks = (mesh or {}).get("fsdp", 1)
+    if fsdp and mesh and ranks == 1:
+        raise InputError(
+            f"fsdp changes how weights are sharded, and the mesh {written(mesh)} shards none; leave fsdp out."
+        )
     job_options({"fsdp": ranks if ranks > 1 else 2 * part if is_part(part) else 2}, fsdp=fsdp)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from .. import units
+from ..errors import InputError
 from .in_notebooks import InNotebooks
 from .read_only import fix_tables
 
@@ -117,7 +118,12 @@ class Plan(InNotebooks):
 
     def best_of(self, gpus: int) -> PlanOption:
         """The best option for `gpus` GPUs, one of the numbers that were tried."""
-        return next(option for option in self.options if option.gpus == gpus)
+        for option in self.options:
+            if option.gpus == gpus:
+                return option
+        raise InputError(
+            f"This plan has no option for {gpus!r} GPUs; it has some for {', '.join(map(str, self.sizes))}."
+        )
 
     @property
     def sizes(self) -> tuple[int, ...]:

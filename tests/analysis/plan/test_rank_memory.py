@@ -82,6 +82,20 @@ def test_at_the_start_of_backward_every_block_has_kept_its_part():
 
 
 def test_the_first_stage_of_a_pipeline_keeps_a_micro_batch_for_every_stage():
-    memory = rank_memory(WORK, case({"pp": 4}, accumulate=16), MACHINE)
+    memory = rank_memory(replace(WORK, ends=(2_000_000, 0)), case({"pp": 4}, accumulate=16), MACHINE)
 
     assert memory["activations"] == 4 * 1 * 1000
+
+
+@pytest.mark.parametrize(("ends", "fullest"), [((1_500_000, 500_000), 1_500_000), ((0, 2_000_000), 2_000_000)])
+def test_the_fullest_stage_of_a_pipeline_holds_its_blocks_and_the_embedding_or_the_head(ends, fullest):
+    memory = rank_memory(replace(WORK, ends=ends), case({"pp": 2}, accumulate=8), MACHINE)
+
+    held = 2 * 1_000_000 + fullest
+    assert (memory["parameters"], memory["optimizer"]) == (4 * held, 8 * held)
+
+
+def test_what_is_gathered_is_at_most_the_model_and_its_gradients():
+    memory = rank_memory(WORK, case({"fsdp": 4}, accumulate=2, fsdp={"wrap": 1000}), MACHINE)
+
+    assert memory["gathered"] == 2 * PARAMS + 2 * PARAMS

@@ -148,3 +148,17 @@ def test_ranks_of_experts_average_everything_but_experts():
 
     whole = 2 * 3 / 4 * 4 * (4 * 2 * 10**8) / 1e11  # gradients of four blocks in float32
     assert parts["data parallel"] == pytest.approx(whole + whole / 4)
+
+
+@pytest.mark.parametrize("accumulate", [4, 64])
+def test_stages_of_replicated_shards_average_gradients_once_a_step(accumulate):
+    wide = replace(WORK, blocks=(replace(BLOCK, params=10**9),), rest=replace(REST, params=0), ends=(0, 0))
+    slow = replace(MACHINE, shares=replace(SHARES, between_nodes=0.08))  # 10 MB/s for each network card
+
+    parts = predict_step(wide, case({"pp": 2, "dp": 8, "fsdp": 2}, accumulate=accumulate), slow)
+
+    handed_in = 2 * 2 * 10**9 / 2  # two blocks in bfloat16, half of each on a rank
+    averaged = 2 * 7 / 8 * handed_in / slow.rate(8, 2)
+    assert averaged > 30, "far more than a stage's 6 s cover"
+    # what is not behind the stage, and one block of two at the end; the exchange inside a node is below a second
+    assert parts["sharding"] == pytest.approx(averaged - 6 + averaged / 2, abs=2)

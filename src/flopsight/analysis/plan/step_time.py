@@ -110,9 +110,10 @@ def _in_one_stage(work: Workload, case: Case, machine: Machine) -> Seconds:
     """Every rank runs all blocks: weights are gathered a block ahead, gradients reduced a block behind."""
     parts: Seconds = defaultdict(float)
     m, first, back = case.accumulate, None, 0.0
+    together = min(case.wrap, max(1, work.depth))
     for part in work.blocks:
         forward, backward = passes(part, work, case, machine, block=True)
-        ahead, behind = gathers(part, case, machine), reductions(part, case, machine)
+        ahead, behind = gathers(part, case, machine), reductions(part, case, machine, m)
         again = gathers_again(part, case, machine)
         for one, beside in ((forward, ahead), (backward, again + behind)):
             _add(parts, one.parts, m * part.count)
@@ -121,8 +122,8 @@ def _in_one_stage(work: Workload, case: Case, machine: Machine) -> Seconds:
         back += part.count * backward.total
     for one in passes(work.rest, work, case, machine, block=False):
         _add(parts, one.parts, m)
-    ends = gathers(work.rest, case, machine) + reductions(work.rest, case, machine)
-    parts[SHARDS] += m * (ends + sum(first or (0.0, 0.0)) * case.wrap)
+    ends = gathers(work.rest, case, machine) + reductions(work.rest, case, machine, m)
+    parts[SHARDS] += m * (ends + sum(first or (0.0, 0.0)) * together)
     parts[REPLICAS] += _averaging(work.params, work.experts, case, machine, back, work.depth)
     return parts
 
@@ -147,12 +148,11 @@ def _staged(work: Workload, case: Case, machine: Machine) -> Seconds:
     chunks = min(machine.chunks, max(1, work.depth // pp))
     sent = machine.seconds("send", work.handed_on / case.split, 2, case.apart("pp"))
     parts[PIPELINE] += (pp - 1) / chunks * pace + 2 * chunks * sent * m * machine.shares.overlap
-    held, experts = work.params / pp, work.experts / pp
-    shard = Part(params=int(held), experts=int(experts))
-    ahead, behind = gathers(shard, case, machine), reductions(shard, case, machine)
+    largest = max((stage.held for stage in stages(work, pp)), key=lambda held: sharded_params(held, case))
     times = m if case.reshards else 1
+    ahead, behind = gathers(largest, case, machine), reductions(largest, case, machine, times)
     parts[SHARDS] += times * uncovered(pace, ahead + behind, machine.shares.overlap) + (ahead + behind) / most
-    parts[REPLICAS] += _averaging(held, experts, case, machine, pace, most)
+    parts[REPLICAS] += _averaging(largest.params, largest.experts, case, machine, pace, most)
     return parts
 
 
@@ -162,6 +162,29 @@ def blocks_a_stage(depth: int, stages: int) -> tuple[int, int]:
         return depth // stages, depth // stages
     most = ceil((depth + 2) / stages)
     return most, max(0, depth + 1 - most * (stages - 1))
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Blocks that a rank runs, and the parameters of its part of the model."""
+
+    blocks: int
+    held: Part
+    last: bool = True
+
+
+def stages(work: Workload, count: int) -> tuple[Stage, ...]:
+    """The stages that may be the fullest: the first, with the embeddings, and the last, with the head; or the whole model."""
+    if count == 1:
+        return (Stage(work.depth, Part(params=work.params, experts=work.experts)),)
+    most, least = blocks_a_stage(work.depth, count)
+    params = (work.params - work.rest.params) / work.depth
+    experts = (work.experts - work.rest.experts) / work.depth
+    first, last = work.ends or (0, work.rest.params)
+    return (
+        Stage(most, Part(params=int(most * params + first), experts=int(most * experts)), last=False),
+        Stage(least, Part(params=int(least * params + last), experts=int(least * experts))),
+    )
 
 
 def held_params(part: Part, case: Case) -> float:
@@ -204,14 +227,14 @@ def gathers_again(part: Part, case: Case, machine: Machine) -> float:
     return gathers(part, case, machine) if case.reshards else 0.0
 
 
-def reductions(part: Part, case: Case, machine: Machine) -> float:
-    """Seconds in which FSDP reduces the gradients of a part, over replicas too."""
+def reductions(part: Part, case: Case, machine: Machine, times: int) -> float:
+    """Seconds in which FSDP reduces the gradients of a part, `times` a step; over replicas once, of which this is a part."""
     if case.shards == 1:
         return 0.0
     copies, found = case.axis("dp"), 0.0
     for held, ranks, apart in _units(part, case):
         handed = held * case.reduce_bytes
-        between = machine.seconds(ALL_REDUCE, handed / ranks, copies, case.apart("dp")) / case.accumulate
+        between = machine.seconds(ALL_REDUCE, handed / ranks, copies, case.apart("dp")) / times
         found += machine.seconds(REDUCE_SCATTER, handed, ranks, apart) + between
     return found
 
@@ -237,9 +260,7 @@ def uncovered(work: float, beside: float, overlap: float) -> float:
 
 def optimizer_seconds(work: Workload, case: Case, machine: Machine) -> float:
     """The update: weights, gradients and state, read and written once by a fused optimizer."""
-    stages = case.axis("pp")
-    whole = Part(params=work.params // stages, experts=work.experts // stages)
-    held = sharded_params(whole, case)
+    held = max(sharded_params(stage.held, case) for stage in stages(work, case.axis("pp")))
     moved = held * (3 * case.weight_bytes + 2 * case.state_bytes)
     if case.offloads:
         crossing = held * (case.gradient_bytes + case.weight_bytes)

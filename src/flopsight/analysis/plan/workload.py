@@ -51,6 +51,8 @@ class Workload:
     """Bytes that a block hands to the next."""
     samples: int
     tokens: int | None = None
+    ends: tuple[int, int] | None = None
+    """Parameters outside the blocks that a pipeline's first stage holds, embeddings, and its last; tied ones are in both."""
 
     @property
     def depth(self) -> int:
@@ -104,11 +106,13 @@ def extended(
     more = sum((count - 1) * (alive(profile, homes)[0] - first) for profile, count in zip(longer, counts, strict=True))
     in_block = max(after, min(first, first - rest.saved))
     whole = max(first + more, after)
-    return Workload(tuple(blocks), rest, whole, in_block, handed_on, base.batch_size or 1, base.tokens)
+    ends = _ends(base, homes)
+    return Workload(tuple(blocks), rest, whole, in_block, handed_on, base.batch_size or 1, base.tokens, ends)
 
 
 def counted_whole(profile: Profile, paths: Iterable[str], handed_on: int) -> Workload:
     """The workload of a model whose blocks all differ, from one count of all of it."""
+    paths = tuple(paths)
     nodes = [profile[path] for path in paths if path in profile]
     blocks = []
     rest = _part(profile)
@@ -121,7 +125,20 @@ def counted_whole(profile: Profile, paths: Iterable[str], handed_on: int) -> Wor
         blocks.append(part)
         rest = _less(rest, part) or replace(rest, params=max(0, rest.params - part.params))
     total = max(alive(profile))
-    return Workload(tuple(blocks), rest, total, total, handed_on, profile.batch_size or 1, profile.tokens)
+    ends = _ends(profile, paths)
+    return Workload(tuple(blocks), rest, total, total, handed_on, profile.batch_size or 1, profile.tokens, ends)
+
+
+def _ends(profile: Profile, blocks: Iterable[str]) -> tuple[int, int]:
+    """Parameters outside the blocks: of embeddings, and of all else."""
+    within = tuple(f"{path}." for path in blocks)
+    first: dict[int, int] = {}
+    last: dict[int, int] = {}
+    for node in profile.walk():
+        if not f"{node.path}.".startswith(within):
+            held = first if "Embedding" in node.kind else last
+            held.update({parameter.key: parameter.numel for parameter in node.parameters})
+    return sum(first.values()), sum(last.values())
 
 
 def alive(profile: Profile, homes: Sequence[str] = ()) -> tuple[int, int]:
