@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
 
 from .. import units
 from ..errors import InputError
 from ..hardware.named import named_ceilings
+from ..results.generation import Generation
 from ..results.packing import packing_of
 from ..targets.inputs import described
+from ..targets.loading import Target
 from ..targets.users import users_code
-
-if TYPE_CHECKING:
-    from ..results.generation import Generation
-    from ..targets.loading import Target
 
 
 @dataclass(frozen=True)

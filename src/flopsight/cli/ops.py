@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -12,12 +12,10 @@ from ..errors import InputError
 from ..render.page import Column, Grid, Lines
 from ..render.plain import grid_lines
 from ..render.table import operators
+from ..results.profile import Profile
 from ..targets.inputs import parse_inputs
 from . import options
 from .completion import complete_target
-
-if TYPE_CHECKING:
-    from ..results.profile import Profile
 
 
 def ops(

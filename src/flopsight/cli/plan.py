@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from ..distributed.mesh_axes import EXAMPLE, parse_mesh
 from ..files.whole_files import check_writable
 from ..progress import Progress
+from ..results.plan import Plan
 from ..targets.early_checks import find_target
 from ..units import parse_count
 from . import options
 from .completion import complete_hardware
 from .views import save_and_print
-
-if TYPE_CHECKING:
-    from ..results.plan import Plan
 
 
 def plan(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -14,6 +14,7 @@ from ..distributed.mesh_axes import check_dry, parse_mesh
 from ..errors import InputError
 from ..files.collector import collector_paused
 from ..progress import COUNTING, Progress
+from ..results.generation import Generation
 from ..results.profile import Profile
 from ..results.timings import TIME_BUDGET
 from ..targets.early_checks import check_names
@@ -24,9 +25,6 @@ from .completion import complete_target
 from .generate import Served, check_served, generate_tokens
 from .short_measurement import short_measurement, with_ceilings
 from .views import View, prepare_view
-
-if TYPE_CHECKING:
-    from ..results.generation import Generation
 
 
 def profile(

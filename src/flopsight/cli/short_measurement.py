@@ -6,18 +6,15 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from time import perf_counter
-from typing import TYPE_CHECKING
 
 from .. import units
 from ..errors import FlopsightError, OutputError
 from ..files.printable import one_line
+from ..hardware.detect import Found
+from ..results.ceilings import Ceilings
+from ..results.generation import Generation
 from ..results.profile import Profile
 from ..targets.loading import Target
-
-if TYPE_CHECKING:
-    from ..hardware.detect import Found
-    from ..results.ceilings import Ceilings
-    from ..results.generation import Generation
 
 DOUBTFUL = 0.25
 """Spread of the samples from which on a short measurement is made again by the next command."""

@@ -6,17 +6,14 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ..errors import InputError
 from ..files.whole_files import check_writable, write_bytes
 from ..render import Drawing, prepare
 from ..render.formats import FORMATS, PRINTED, find_by_suffix, find_printed
-
-if TYPE_CHECKING:
-    from ..results.generation import Generation
-    from ..results.job import Job
-    from ..results.profile import Profile
+from ..results.generation import Generation
+from ..results.job import Job
+from ..results.profile import Profile
 
 
 @dataclass(frozen=True)

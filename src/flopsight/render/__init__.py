@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any
 from ..files.whole_files import as_bytes
 from ..results.generation import Generation
 from ..results.job import Job
+from ..results.profile import Profile
 from .formats import Format, find_printed
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-    from ..results.profile import Profile
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,10 @@ from dataclasses import dataclass
 from importlib import import_module
 from inspect import Parameter, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..errors import InputError, check_known, did_you_mean, whole_number
-
-if TYPE_CHECKING:
-    from ..results.profile import Profile
+from ..results.profile import Profile
 
 DEEPEST = -1
 """The older profilers' number for: down to the deepest module."""

@@ -5,29 +5,27 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .. import units
+from ..analysis.compare import Comparison
+from ..analysis.findings import Finding
 from ..analysis.folding import fold, shortened
 from ..analysis.headline import LABEL, headline
 from ..analysis.report.page_step import step_of
 from ..analysis.tables import own_rows, tree_rows
+from ..results.generation import Generation
+from ..results.job import Job
+from ..results.node import Node
+from ..results.plan import Plan
+from ..results.profile import Profile
+from ..results.run import Run
+from ..results.sweep import Sweep
 from .columns import figures
 from .page import Column, Grid, Heading, Lines, Page
 from .palette import HUES
 from .summary import caveats, coverage_lines, title
 from .tree import tree_grid
-
-if TYPE_CHECKING:
-    from ..analysis.compare import Comparison
-    from ..analysis.findings import Finding
-    from ..results.generation import Generation
-    from ..results.job import Job
-    from ..results.node import Node
-    from ..results.plan import Plan
-    from ..results.profile import Profile
-    from ..results.run import Run
-    from ..results.sweep import Sweep
 
 MOST_ROWS = 40
 FIRST_ROWS = 8
