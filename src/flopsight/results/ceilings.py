@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from .read_only import fix_tables
+from .read_only import FixedTables
 from .timings import NOT_TIMED, Timing
 
 DATASHEET, MEASURED = "datasheet", "measured"
 
 
 @dataclass(frozen=True)
-class Ceilings:
+class Ceilings(FixedTables):
     """Rates of one device: matrix work by dtype, memory, links; where they come from is part of the value."""
 
     name: str = ""
@@ -41,9 +41,6 @@ class Ceilings:
     """Seconds of a kernel that has next to nothing to do."""
     efficiency: Mapping[str, tuple[tuple[float, ...], ...]] = field(default_factory=dict)
     """By kind of op, pairs: limit of one call in seconds, and the share of the limit that such a call reaches."""
-
-    def __post_init__(self) -> None:
-        fix_tables(self, "flops", "host", "efficiency")
 
     @property
     def measured(self) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from .read_only import fix_tables
+from .read_only import FixedTables
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class UnknownOp:
 
 
 @dataclass(frozen=True)
-class Coverage:
+class Coverage(FixedTables):
     """How much of what ran is accounted for: op calls by name, counted, free of arithmetic, or unknown."""
 
     counted: Mapping[str, int] = field(default_factory=dict)
@@ -36,9 +36,6 @@ class Coverage:
     """Ops without a formula: their arithmetic is missing from the totals."""
     bytes_known: int = 0
     """Bytes moved by the ops that are not unknown."""
-
-    def __post_init__(self) -> None:
-        fix_tables(self, "counted", "free", "unknown")
 
     @property
     def calls(self) -> int:

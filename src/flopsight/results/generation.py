@@ -13,7 +13,7 @@ from .draft import Draft
 from .in_notebooks import InNotebooks
 from .kv_cache import NO_CACHE, KVCache
 from .profile import Profile
-from .read_only import fix_tables
+from .read_only import FixedTables
 from .timings import Stat
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Sample:
+class Sample(FixedTables):
     """Bytes by kind at the peaks of another batch, or of other prompts: two of each show how memory grows."""
 
     batch: int
@@ -40,9 +40,6 @@ class Sample:
     """At the peak of the prompts."""
     step: Mapping[str, int]
     """At the peak of the first step after them."""
-
-    def __post_init__(self) -> None:
-        fix_tables(self, "prefill", "step")
 
 
 @dataclass(frozen=True, repr=False)

@@ -17,7 +17,7 @@ from .data_flow import chained
 from .in_notebooks import InNotebooks
 from .node import MOST_LETTERS, Node, build_up
 from .profile import Profile
-from .read_only import ReadOnly, fix_tables
+from .read_only import FixedTables, ReadOnly
 from .world import Whole
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ OTHER_NAMES = {"memory": "peak_bytes", "activations": "activation_bytes", "comm"
 
 
 @dataclass(frozen=True)
-class Job(InNotebooks):
+class Job(InNotebooks, FixedTables):
     """Every rank that arrived, and the names of those that did not."""
 
     ranks: Mapping[int, Profile]
@@ -43,9 +43,6 @@ class Job(InNotebooks):
     """Why a rank is missing, if it said so."""
     left_out: tuple[str, ...] = ()
     """Files beside those of the ranks that could not be read, a sentence each."""
-
-    def __post_init__(self) -> None:
-        fix_tables(self, "ranks", "problems")
 
     @property
     def missing(self) -> tuple[int, ...]:

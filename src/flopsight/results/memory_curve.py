@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from .read_only import fix_tables
+from .read_only import FixedTables
 
 LASTING_FIRST = (
     "parameters", "buffers", "optimizer", "inputs", "kv cache", "gradients", "buckets", "gathered", "activations", "recomputed", "temporaries",
@@ -15,7 +15,7 @@ LASTING_FIRST = (
 
 
 @dataclass(frozen=True)
-class MemoryCurve:
+class MemoryCurve(FixedTables):
     """What was alive over a step, as columns with one value for each point; the highest point is the peak, exactly."""
 
     at: tuple[int, ...] = ()
@@ -26,9 +26,6 @@ class MemoryCurve:
     """The module whose operator allocated last."""
     phases: tuple[str, ...] = ()
     """Its phase; empty before the first operator."""
-
-    def __post_init__(self) -> None:
-        fix_tables(self, "kinds")
 
     @cached_property
     def total(self) -> tuple[int, ...]:

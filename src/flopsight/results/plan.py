@@ -9,11 +9,11 @@ from pathlib import Path
 from .. import units
 from ..errors import InputError
 from .in_notebooks import InNotebooks
-from .read_only import fix_tables
+from .read_only import FixedTables
 
 
 @dataclass(frozen=True)
-class PlanOption:
+class PlanOption(FixedTables):
     """One way to divide the model and the batch; every time in it is predicted."""
 
     mesh: Mapping[str, int]
@@ -48,9 +48,6 @@ class PlanOption:
     """What binds the step, in words."""
     assumptions: tuple[str, ...] = ()
     """What the prediction takes for granted, each with its number."""
-
-    def __post_init__(self) -> None:
-        fix_tables(self, "mesh", "parts", "memory")
 
     @property
     def mesh_text(self) -> str:
@@ -94,7 +91,7 @@ class PlanOption:
 
 
 @dataclass(frozen=True, repr=False)
-class Plan(InNotebooks):
+class Plan(InNotebooks, FixedTables):
     """Ways to train a model on so many GPUs: the fastest that fits first, those that do not fit last."""
 
     target: str
@@ -107,9 +104,6 @@ class Plan(InNotebooks):
     """Every way that was tried, the best first."""
     settings: Mapping[str, str] = field(default_factory=dict)
     """What holds for every option: sequence, precision, optimizer, ..."""
-
-    def __post_init__(self) -> None:
-        fix_tables(self, "settings")
 
     @property
     def best(self) -> PlanOption:

@@ -19,7 +19,7 @@ from .environment import NOT_STATED, Environment
 from .in_notebooks import InNotebooks
 from .memory_curve import MemoryCurve
 from .node import MOST_LETTERS, Node
-from .read_only import ReadOnly, fix_tables
+from .read_only import FixedTables, ReadOnly
 from .records import OUTSIDE, Padding, Span
 from .timings import NOT_TIMED, Timing
 from .world import ALONE, Whole, World
@@ -44,7 +44,7 @@ SHARDED = "FSDP"
 
 
 @dataclass(frozen=True)
-class Profile(InNotebooks):
+class Profile(InNotebooks, FixedTables):
     """Everything known about one run of one model.
 
     `print(p)` or a notebook shows it, `p.to_html("report.html")` writes a page, `p.plot.icicle()` draws. `p["encoder.layer.0"]` is
@@ -98,7 +98,7 @@ class Profile(InNotebooks):
 
     def __post_init__(self) -> None:
         """Fix the tables, and have nodes that know the conditions of this profile."""
-        fix_tables(self, "at_peak", "peak_flops")
+        super().__post_init__()
         object.__setattr__(self, "root", self.root.under(self.conditions))
 
     def __getitem__(self, path: str) -> Node:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NoReturn
 
 
@@ -23,7 +24,10 @@ class ReadOnly(dict[Any, Any]):
         return dict(self)
 
 
-def fix_tables(value: Any, *names: str) -> None:
-    """Replace tables of a frozen dataclass by read-only copies; its `__post_init__` calls this."""
-    for name in names:
-        object.__setattr__(value, name, ReadOnly(getattr(value, name)))
+class FixedTables:
+    """A frozen dataclass whose tables are read-only copies of those that it was made of."""
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if isinstance(value, Mapping):
+                object.__setattr__(self, name, ReadOnly(value))

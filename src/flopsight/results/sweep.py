@@ -12,7 +12,7 @@ from ..errors import InputError
 from .generation import Generation
 from .in_notebooks import InNotebooks
 from .profile import Profile
-from .read_only import fix_tables
+from .read_only import FixedTables
 
 if TYPE_CHECKING:
     from ..analysis.growth import Growth
@@ -22,16 +22,13 @@ AxisValue = str | int | float | bool | None
 
 
 @dataclass(frozen=True)
-class Point:
+class Point(FixedTables):
     """One combination of values with its profile, or its generation; if it could not be run, `error` says why."""
 
     values: Mapping[str, AxisValue]
     profile: Profile | None = None
     error: str = ""
     generation: Generation | None = None
-
-    def __post_init__(self) -> None:
-        fix_tables(self, "values")
 
     @property
     def counted(self) -> Profile | None:
@@ -47,7 +44,7 @@ class Point:
 
 
 @dataclass(frozen=True, repr=False)
-class Sweep(InNotebooks):
+class Sweep(InNotebooks, FixedTables):
     """Every point of a sweep, in the order of its axes."""
 
     axes: Mapping[str, tuple[AxisValue, ...]]
@@ -56,9 +53,6 @@ class Sweep(InNotebooks):
     """One profile for each combination, or why there is none."""
     device: str = ""
     """The device that limits and what fits are taken against; empty if none was named."""
-
-    def __post_init__(self) -> None:
-        fix_tables(self, "axes")
 
     @cached_property
     def rows(self) -> list[dict[str, Any]]:

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from .costs import FREE, Cost
-from .read_only import fix_tables
+from .read_only import FixedTables
 
 
 @dataclass(frozen=True)
-class World:
+class World(FixedTables):
     """The processes that ran the model together, as this one sees them."""
 
     size: int = 1
@@ -33,9 +33,6 @@ class World:
     """Ranks that the experts are divided among."""
     expert_rank: int = 0
     """Which of them this one is."""
-
-    def __post_init__(self) -> None:
-        fix_tables(self, "mesh")
 
 
 ALONE = World()
