@@ -10,7 +10,7 @@ from ..formulas import COUNTED, UNKNOWN, Priced, price
 from ..formulas.collective import exchanged
 from ..results.caveats import BadFormula, Caveat, UnknownOps
 from ..results.comm import CommRow, GroupKey, wire_bytes
-from ..results.costs import ACROSS, Cost, OpRow, Phases
+from ..results.costs import ACROSS, Cost, OpRow, Phases, summed
 from ..results.coverage import Coverage, UnknownOp
 from ..results.node import Node
 from ..results.records import OUTSIDE, ModuleCall, ModuleRow, OpRecord, Shape
@@ -153,32 +153,21 @@ class _Ledger:
         repeated, again = (record.count, cost.bytes) if record.facts.get("repeated") else (0, 0)
         rows, key = self.ops[record.module], (record.op, record.phase, dtype, priced.status, priced.cost.intensity_step)
         before = rows.get(key)
-        if before is None:
-            rows[key] = OpRow(
-                record.op,
-                record.phase,
-                record.count,
-                cost,
-                priced.status,
-                (shapes,),
-                dtype,
-                kind=record.kind,
-                layout=_layout(record),
-                repeated=repeated,
-                repeated_bytes=again,
-            )
-            return
-        seen = before.shapes
-        if shapes not in seen and len(seen) < MOST_SHAPES:
-            seen = (*seen, shapes)
-        rows[key] = replace(
-            before,
-            calls=before.calls + record.count,
-            cost=before.cost + cost,
-            shapes=seen,
-            repeated=before.repeated + repeated,
-            repeated_bytes=before.repeated_bytes + again,
+        shown = () if before is not None and len(before.shapes) >= MOST_SHAPES else (shapes,)
+        row = OpRow(
+            record.op,
+            record.phase,
+            record.count,
+            cost,
+            priced.status,
+            shown,
+            dtype,
+            kind=record.kind,
+            layout="" if before is not None else _layout(record),
+            repeated=repeated,
+            repeated_bytes=again,
         )
+        rows[key] = row if before is None else before + row
 
     def _miss(self, record: OpRecord, priced: Priced, cost: Cost) -> None:
         before = self._unknown.get(record.op, UnknownOp(0, why=priced.why, failed=priced.failed))
@@ -191,10 +180,7 @@ class _Ledger:
 
     def phases(self, path: str) -> Phases:
         """What ran in a module itself, by phase; unknown ops add the bytes they surely move, no FLOPs."""
-        costs: dict[str, Cost] = {}
-        for row in self.ops[path].values():
-            costs[row.phase] = costs[row.phase] + row.cost if row.phase in costs else row.cost
-        return Phases(**costs)
+        return Phases(**summed((row.phase, row.cost) for row in self.ops[path].values()))
 
     def rows(self, path: str) -> tuple[OpRow, ...]:
         """The op rows of a module, heaviest first."""

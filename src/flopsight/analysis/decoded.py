@@ -9,7 +9,7 @@ from dataclasses import replace
 from ..results.costs import Cost, OpRow, Phases
 from ..results.coverage import Coverage
 from ..results.generation import Generation, Step
-from ..results.node import Node, build_up
+from ..results.node import Node, rebuilt
 from ..results.profile import Profile
 from ..results.records import PHASES
 
@@ -49,7 +49,7 @@ def _added(roots: Sequence[Node], doubled: Sequence[int]) -> Node:
             ops=_rows([(each.ops, times) for each, times in same]),
         )
 
-    return build_up(roots[-1], lambda node: node.children, make)
+    return rebuilt(roots[-1], make)
 
 
 def _rows(parts: Sequence[tuple[tuple[OpRow, ...], int]]) -> tuple[OpRow, ...]:

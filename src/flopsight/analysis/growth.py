@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
+from ..results.costs import summed
 from ..results.profile import Profile
 
 EXACT = 1e-6
@@ -93,11 +94,5 @@ def module_growth(values: Sequence[float], profiles: Sequence[Profile]) -> dict[
 
 def own_flops(profile: Profile) -> Mapping[str, int]:
     """FLOPs of forward and backward that ran in each module itself, modules that differ only by a number together."""
-    found: dict[str, int] = {}
-    for node in profile.walk():
-        own = node.own
-        flops = own.forward.flops + own.backward.flops + own.recompute.flops
-        if flops:
-            name = re.sub(r"(?<=\.)\d+(?=\.|$)|^\d+(?=\.|$)", "*", node.path)
-            found[name] = found.get(name, 0) + flops
-    return found
+    own = ((node.path, node.own.total.flops - node.own.optimizer.flops) for node in profile.walk())
+    return summed((re.sub(r"(?<=\.)\d+(?=\.|$)|^\d+(?=\.|$)", "*", path), flops) for path, flops in own if flops)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from ..results.comm import merged as merged_comm
-from ..results.costs import OpRow, Phases, known_sum
+from ..results.costs import OpRow, Phases, known_sum, summed
 from ..results.node import Node
 from ..results.records import BACKWARD, FORWARD, Parameter
 
@@ -36,28 +36,8 @@ class Rule:
 
 def merged_ops(rows: Iterable[OpRow]) -> tuple[OpRow, ...]:
     """Op rows of several modules as those of one."""
-    found: dict[tuple[object, ...], OpRow] = {}
-    for row in rows:
-        key = (row.op, row.phase, row.status, row.dtype, row.cost.intensity_step)
-        seen = found.get(key)
-        if seen is None:
-            found[key] = row
-        else:
-            shapes = tuple(dict.fromkeys(seen.shapes + row.shapes))
-            found[key] = replace(
-                seen,
-                calls=seen.calls + row.calls,
-                cost=seen.cost + row.cost,
-                shapes=shapes,
-                seconds=known_sum((seen.seconds, row.seconds)),
-                repeated=seen.repeated + row.repeated,
-                repeated_bytes=seen.repeated_bytes + row.repeated_bytes,
-            )
-    return tuple(found.values())
-
-
-def _phases(values: Sequence[Phases]) -> Phases:
-    return sum(values, start=Phases())
+    keyed = (((row.op, row.phase, row.status, row.dtype, row.cost.intensity_step), row) for row in rows)
+    return tuple(summed(keyed).values())
 
 
 def _distinct(values: Sequence[tuple[Parameter, ...]]) -> tuple[Parameter, ...]:
@@ -76,7 +56,7 @@ def _if_alike(values: Sequence[Any]) -> Any:
 
 
 RULES: Mapping[str, Rule] = {
-    "own": Rule(_phases, own=True),
+    "own": Rule(lambda values: sum(values, start=Phases()), own=True),
     "parameters": Rule(_distinct, own=True),
     "calls": Rule(sum),
     "input_shapes": Rule(_if_alike),
@@ -121,15 +101,11 @@ def closed(node: Node) -> Node:
         field: rule.merge([getattr(each, field) for each in subtree]) for field, rule in RULES.items() if rule.own
     }
     calls = node.calls or int(node.called)
-    return _as_group(node, children=(), calls=calls, hidden=len(subtree) - 1, **gathered)
+    kept = {field.name: getattr(node, field.name) for field in fields(node)}
+    return Group(**(kept | gathered | {"children": (), "calls": calls, "hidden": len(subtree) - 1}))
 
 
 def without_phases(node: Node, left_out: Sequence[str], children: tuple[Node, ...]) -> Node:
     """The node with new children and without the times that were measured in the phases left out."""
     gone: dict[str, Any] = {field: None for field, rule in RULES.items() if rule.phase in left_out}
     return replace(node, children=children, **gone)
-
-
-def _as_group(node: Node, **changes: Any) -> Group:
-    kept = {field.name: getattr(node, field.name) for field in fields(node)}
-    return Group(**(kept | changes))

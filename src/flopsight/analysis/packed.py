@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from ..results.costs import Cost, OpRow, Phases
+from ..results.costs import Cost, OpRow
 from ..results.generation import Generation
-from ..results.node import Node, build_up
+from ..results.node import Node, rebuilt
 from ..results.packing import Packing
 from ..results.profile import Profile
 from ..results.records import FORWARD, Parameter
@@ -29,20 +29,22 @@ def _packed(profile: Profile, packing: Packing, sizes: Mapping[str, int]) -> Pro
             return replace(node, children=children) if children != node.children else node
         parameters = tuple(_smaller(p, held[p.key]) if p.key in held else p for p in node.parameters)
         ops = tuple(_rows(node, parameters, packing))
-        return replace(node, children=children, parameters=parameters, ops=ops, own=_own(node, ops))
+        forward = sum((row.cost for row in ops if row.phase == FORWARD), start=Cost())
+        return replace(node, children=children, parameters=parameters, ops=ops, own=replace(node.own, forward=forward))
 
-    root = build_up(profile.root, lambda node: node.children, make)
-    spared = sum(p.nbytes - sizes[_name(node, p)] for node, p in _distinct(profile, sizes))
+    root = rebuilt(profile.root, make)
+    named = {
+        p.key: (p, size)
+        for node in profile.walk()
+        for p in node.parameters
+        if (size := sizes.get(_name(node, p))) is not None
+    }
+    spared = sum(p.nbytes - size for p, size in named.values())
     at_peak = dict(profile.at_peak)
     if "parameters" in at_peak:
         at_peak["parameters"] -= spared
     peak = profile.peak_bytes - spared if profile.peak_bytes is not None else None
     return replace(profile, root=root, at_peak=at_peak, peak_bytes=peak)
-
-
-def _distinct(profile: Profile, sizes: Mapping[str, int]) -> list[tuple[Node, Parameter]]:
-    found = {p.key: (node, p) for node in profile.walk() for p in node.parameters if _name(node, p) in sizes}
-    return list(found.values())
 
 
 def _name(node: Node, parameter: Parameter) -> str:
@@ -75,8 +77,3 @@ def _rows(node: Node, parameters: tuple[Parameter, ...], packing: Packing) -> li
     if work:
         rows.append(OpRow(UNPACK, FORWARD, max(1, node.calls), Cost(flops=work), kind="pointwise"))
     return rows
-
-
-def _own(node: Node, ops: tuple[OpRow, ...]) -> Phases:
-    changed = sum((row.cost for row in ops if row.phase == FORWARD), start=Cost())
-    return replace(node.own, forward=changed)

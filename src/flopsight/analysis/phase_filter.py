@@ -9,7 +9,7 @@ from typing import Any
 from ..results.caveats import BadFormula, Caveat, Note, UnknownOps, Window
 from ..results.costs import FREE, OpRow
 from ..results.coverage import Coverage, UnknownOp
-from ..results.node import Node, build_up
+from ..results.node import Node, rebuilt
 from ..results.profile import Profile
 from ..results.records import BACKWARD, FORWARD, OPTIMIZER, PHASES, RECOMPUTE
 from ..results.world import Whole
@@ -73,7 +73,7 @@ def _without(root: Node, left_out: Sequence[str]) -> Node:
         }
         return replace(without_phases(node, left_out, children), own=replace(node.own, **free), **left)
 
-    return build_up(root, lambda node: node.children, make)
+    return rebuilt(root, make)
 
 
 def _coverage(before: Coverage, root: Node, gone: Sequence[OpRow]) -> Coverage:

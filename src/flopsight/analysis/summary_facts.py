@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from .. import units
 from ..results.comm import CommRow
+from ..results.costs import summed
 from ..results.node import Node
 from ..results.profile import Profile
 from ..results.timings import Stat
@@ -95,10 +96,7 @@ def _work(profile: Profile) -> list[Fact]:
 
 def _exchanged(profile: Profile) -> list[Fact]:
     """What goes to other ranks, by collective."""
-    found: dict[str, CommRow] = {}
-    for row in profile.comm:
-        found[row.op] = found[row.op] + row if row.op in found else row
-    rows = [row for row in found.values() if row.bytes]
+    rows = [row for row in summed((row.op, row) for row in profile.comm).values() if row.bytes]
     return [Fact(f"Handed to {row.op}", row.bytes, "byte", _on_the_wire(row)) for row in rows]
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from ..results.comm import RECV, SEND, CommRow
 from ..results.costs import OpRow, known_sum
-from ..results.node import Node, build_up
+from ..results.node import Node, rebuilt
 from ..results.records import OPTIMIZER
 
 Seconds = Mapping[str, float]
@@ -28,10 +28,9 @@ def with_times(
 
     A container that is never called shows the sum of its children's forward and backward times.
     """
-    done: dict[int, Node] = {}
-    for node in reversed(list(root.walk())):  # children before their parents
-        children = tuple([done[id(child)] for child in node.children])
-        done[id(node)] = replace(
+
+    def make(node: Node, children: tuple[Node, ...]) -> Node:
+        return replace(
             node,
             children=children,
             latency=_seconds(node.path, forward, (child.latency for child in children)),
@@ -39,7 +38,8 @@ def with_times(
             host_latency=host.get(node.path),
             stream_latency=streams.get(node.path),
         )
-    return done[id(root)]
+
+    return rebuilt(root, make)
 
 
 def _seconds(path: str, measured: Seconds, children: Iterable[float | None]) -> float | None:
@@ -78,10 +78,7 @@ def with_comm_times(root: Node, times: Mapping[Key, tuple[float, float]]) -> Nod
         share = getattr(row, measure) / total
         return replace(row, seconds=seconds[key][0] * share, exposed=seconds[key][1] * share)
 
-    def make(node: Node, children: tuple[Node, ...]) -> Node:
-        return replace(node, children=children, comm=tuple(map(timed, node.comm)))
-
-    return build_up(root, lambda node: node.children, make)
+    return rebuilt(root, lambda node, children: replace(node, children=children, comm=tuple(map(timed, node.comm))))
 
 
 def _key_of_rows(key: Key, known: Collection[Key]) -> Key | None:
@@ -115,11 +112,7 @@ def with_op_times(root: Node, times: OpTimes) -> Node:
     for (path, phase, names), seconds in times.items():
         by_place[path, phase].append((names, seconds))
     updates = _update_times(root, times)
-    done: dict[int, Node] = {}
-    for node in reversed(list(root.walk())):  # children before their parents
-        children = tuple([done[id(child)] for child in node.children])
-        done[id(node)] = replace(node, ops=_timed(node, by_place, updates), children=children)
-    return done[id(root)]
+    return rebuilt(root, lambda node, below: replace(node, ops=_timed(node, by_place, updates), children=below))
 
 
 def _update_times(root: Node, times: OpTimes) -> dict[str, float]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from .costs import known_sum
+from .costs import known_sum, summed
 
 ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER, ALL_TO_ALL = "all_reduce", "all_gather", "reduce_scatter", "all_to_all"
 BROADCAST, REDUCE, GATHER, SCATTER, SEND, RECV = "broadcast", "reduce", "gather", "scatter", "send", "recv"
@@ -93,7 +93,4 @@ def wire_bytes(op: str, handed_in: int, group_size: int) -> int:
 
 def merged(rows: Iterable[CommRow]) -> tuple[CommRow, ...]:
     """Rows of the same collective in the same phase over the same ranks, added up."""
-    found: dict[tuple[str, str, int, str | None, bool], CommRow] = {}
-    for row in rows:
-        found[row.key] = found[row.key] + row if row.key in found else row
-    return tuple(found.values())
+    return tuple(summed((row.key, row) for row in rows).values())

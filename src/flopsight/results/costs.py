@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 from .records import PHASES, Shape
+
+Key = TypeVar("Key", bound=Hashable)
+Sum = TypeVar("Sum", bound=Any)
 
 
 def known_sum(values: Iterable[float | None]) -> float | None:
     """The sum of the known values; None if none is known."""
     known = [value for value in values if value is not None]
     return sum(known) if known else None
+
+
+def summed(parts: Iterable[tuple[Key, Sum]]) -> dict[Key, Sum]:
+    """Parts with the same key added up, in the order in which keys come first."""
+    found: dict[Key, Sum] = {}
+    for key, part in parts:
+        found[key] = found[key] + part if key in found else part
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,3 +146,15 @@ class OpRow:
     """Calls that did what an earlier one had done: the same op on the same values. Looked for where memory is followed."""
     repeated_bytes: int = 0
     """What those calls moved; 0 with `repeated` in profiles of older versions."""
+
+    def __add__(self, other: OpRow) -> OpRow:
+        """Both rows, of the same op, as one."""
+        return replace(
+            self,
+            calls=self.calls + other.calls,
+            cost=self.cost + other.cost,
+            shapes=tuple(dict.fromkeys(self.shapes + other.shapes)),
+            seconds=known_sum((self.seconds, other.seconds)),
+            repeated=self.repeated + other.repeated,
+            repeated_bytes=self.repeated_bytes + other.repeated_bytes,
+        )

@@ -15,7 +15,7 @@ from .caveats import Caveat, Note
 from .costs import Cost
 from .data_flow import chained
 from .in_notebooks import InNotebooks
-from .node import MOST_LETTERS, Node, build_up
+from .node import MOST_LETTERS, Node, rebuilt
 from .profile import Profile
 from .read_only import FixedTables, ReadOnly
 from .world import Whole
@@ -99,7 +99,7 @@ class Job(InNotebooks, FixedTables):
     def expert_load(self) -> Mapping[tuple[int, str], int]:
         """Tokens that each expert got, by rank and module."""
         return ReadOnly(
-            ((rank, node.path), _tokens(node))
+            ((rank, node.path), prod(node.input_shapes[0][:-1]) * node.calls if node.input_shapes else 0)
             for rank, profile in sorted(self.ranks.items())
             if profile.world.expert > 1
             for node in _experts(profile.root)
@@ -252,7 +252,7 @@ def _moved(root: Node, prefix: str, first_key: int) -> Node:
             children=children,
         )
 
-    return build_up(root, lambda node: node.children, make)
+    return rebuilt(root, make)
 
 
 def _differences(profiles: tuple[Profile, ...]) -> list[str]:
@@ -279,10 +279,6 @@ def _experts(root: Node) -> list[Node]:
         else:
             waiting.extend(reversed(node.children))
     return found
-
-
-def _tokens(node: Node) -> int:
-    return prod(node.input_shapes[0][:-1]) * node.calls if node.input_shapes else 0
 
 
 def _listed(names: list[str]) -> str:

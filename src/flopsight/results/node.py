@@ -275,7 +275,7 @@ class Node(InNotebooks):
         nodes = list(self.walk())
         others = {id(node.conditions): node.conditions for node in nodes}  # few, while nodes may be many
         if any(other not in (None, conditions) for other in others.values()):
-            return build_up(self, lambda node: node.children, lambda node, below: _copied(node, below, conditions))
+            return rebuilt(self, lambda node, below: _copied(node, below, conditions))
         for node in nodes:
             node.__dict__["conditions"] = conditions
         return self
@@ -325,3 +325,8 @@ def build_up(
     for place in range(len(items) - 1, 0, -1):
         made[parents[place]].append(make(items[place], tuple(reversed(made[place]))))
     return make(root, tuple(reversed(made[0])))
+
+
+def rebuilt(root: Node, make: Callable[[Node, tuple[Node, ...]], Node]) -> Node:
+    """A tree of the same shape: `make` gets a node and what was made of its children."""
+    return build_up(root, lambda node: node.children, make)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import replace
+from typing import Any
 
 from .comm import merged
-from .node import Node, build_up
+from .node import Node, rebuilt
 from .profile import Profile
 from .records import Parameter
 
@@ -53,13 +54,8 @@ def fingerprint(root: Node) -> str:
 
 def without_times(root: Node) -> Node:
     """The tree with no module's time."""
-
-    def make(node: Node, children: tuple[Node, ...]) -> Node:
-        return replace(
-            node, latency=None, backward_latency=None, host_latency=None, stream_latency=None, children=children
-        )
-
-    return build_up(root, lambda node: node.children, make)
+    gone: dict[str, Any] = dict.fromkeys(("latency", "backward_latency", "host_latency", "stream_latency"))
+    return rebuilt(root, lambda node, children: replace(node, children=children, **gone))
 
 
 def _totals(root: Node) -> tuple[Parameter, ...]:

@@ -9,7 +9,8 @@ where the two disagree on what binds, the answer "depends on fusion".
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
+from operator import add
 
 from ...hardware.named import ceilings_from, named_ceilings
 from ...hardware.peaks import Device, lookup
@@ -47,13 +48,7 @@ class Roof:
 
     def __add__(self, other: Roof) -> Roof:
         """Both, one after the other."""
-        return Roof(
-            self.limit + other.limit,
-            self.compute + other.compute,
-            self.memory + other.memory,
-            self.at_peak + other.at_peak,
-            self.link + other.link,
-        )
+        return Roof(*map(add, astuple(self), astuple(other)))
 
 
 NO_ROOF = Roof()
@@ -114,7 +109,8 @@ def roof_of(
             memory += roof.memory
             at_peak += roof.at_peak
         if each.comm:
-            link += _link_seconds(each, ceilings, wanted)
+            sent = sum(row.wire_bytes for row in each.comm if row.phase in wanted and not row.setup)
+            link += sent / ceilings.link if ceilings.link else 0.0
     return Roof(limit, compute, memory, at_peak, link)
 
 
@@ -132,11 +128,6 @@ def row_roof(row: OpRow, ceilings: Ceilings, dtype: str = "") -> Roof | None:
         return None
     memory = row.cost.bytes / ceilings.bandwidth if ceilings.bandwidth else 0.0
     return Roof(max(compute, memory), compute, memory, compute if compute >= memory else 0.0)
-
-
-def _link_seconds(node: Node, ceilings: Ceilings, phases: tuple[str, ...]) -> float:
-    sent = sum(row.wire_bytes for row in node.comm if row.phase in phases and not row.setup)
-    return sent / ceilings.link if ceilings.link else 0.0
 
 
 def fused_limit(node: Node, ceilings: Ceilings, *, dtype: str = "", phases: Iterable[str] = PHASES) -> float | None:

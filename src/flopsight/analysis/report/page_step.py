@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from ...results.costs import FREE, known_sum
-from ...results.node import Node, build_up
+from ...results.node import Node, rebuilt
 from ...results.profile import Profile
 from ...results.records import FORWARD, OUTSIDE, PHASES
 from ..figures import Figure
@@ -48,7 +48,7 @@ class Step:
         def make(node: Node, children: tuple[Node, ...]) -> Node:
             return replace(node, latency=self.seconds.get(node.path), backward_latency=None, children=children)
 
-        return build_up(self.root, lambda node: node.children, make)
+        return rebuilt(self.root, make)
 
     def own(self, node: Node) -> float | None:
         """Seconds of a row without those of its submodules: never below zero, though clocks are not exact."""
