@@ -8,6 +8,7 @@ from typing import Any
 from .. import units
 from ..errors import InputError
 from ..hardware.dtypes import torch_name
+from ..render.aprofiler_page import AGGREGATE
 from .deepspeed_profiler import FlopsProfiler
 
 
@@ -15,6 +16,7 @@ class AProfiler(FlopsProfiler):
     """A FlopsProfiler that also gives the bytes of activations and the share of the device's peak."""
 
     format = "aprofiler"
+    _aggregate = AGGREGATE
 
     def get_total_activation(self, as_string: bool = False) -> Any:
         """Bytes saved for backward; as text with its unit if `as_string`."""
@@ -42,8 +44,3 @@ class AProfiler(FlopsProfiler):
             )
             return None
         return profile.flops / (total_steps_time * peak)
-
-    def _aggregated(self, depth: int | None, top_modules: int) -> list[str]:
-        from ..render.aprofiler_page import aggregated
-
-        return aggregated(self.profile, depth=depth, top_modules=top_modules)

@@ -22,6 +22,7 @@ from ..errors import InputError, did_you_mean
 from ..files.whole_files import write_text
 from ..loop.oneshot import OneShot
 from ..render import prepare
+from ..render.deepspeed_page import AGGREGATE
 from ..results.profile import Profile
 from ..results.records import ModuleRow
 from ..results.timings import Stat, Timing
@@ -95,6 +96,7 @@ class FlopsProfiler:
     """
 
     format = "deepspeed"
+    _aggregate = AGGREGATE
 
     def __init__(self, model: nn.Module, ds_engine: Any = None, recompute_fwd_factor: float = 0.0) -> None:
         self.model = model
@@ -111,11 +113,7 @@ class FlopsProfiler:
     @property
     def profile(self) -> Profile:
         """What was seen so far, as a `flopsight.Profile`."""
-        return self._with_engine(self._shot.profile)
-
-    def _with_engine(self, seen: Profile) -> Profile:
-        """Add what the training engine knows."""
-        seen = replace(seen, recompute_fwd_factor=self.recompute_fwd_factor)
+        seen = replace(self._shot.profile, recompute_fwd_factor=self.recompute_fwd_factor)
         return seen if self.ds_engine is None else with_engine(seen, self.ds_engine)
 
     def start_profile(self, ignore_list: Iterable[Any] | None = None) -> None:
@@ -179,12 +177,7 @@ class FlopsProfiler:
         """Print the `top_modules` heaviest modules at every depth, down to `module_depth`; -1 is the whole tree."""
         check_page(module_depth, top_modules)
         depth = None if module_depth < 0 else module_depth
-        write("\n".join(self._aggregated(depth, top_modules)) + "\n")
-
-    def _aggregated(self, depth: int | None, top_modules: int) -> list[str]:
-        from ..render.deepspeed_page import aggregated
-
-        return aggregated(self.profile, depth=depth, top_modules=top_modules)
+        write("\n".join(self._aggregate.lines(self.profile, depth, top_modules)) + "\n")
 
 
 def check_page(module_depth: int, top_modules: int) -> None:

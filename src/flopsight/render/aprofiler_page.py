@@ -7,10 +7,10 @@ saved for backward.
 from __future__ import annotations
 
 from .. import units
-from ..analysis.tables import activation, mark
+from ..analysis.tables import activation
 from ..results.node import Node
 from ..results.profile import Profile
-from .deepspeed_lines import Ranking, by_depth, doubts, fact, module_repr, rule
+from .deepspeed_lines import Aggregate, fact, module_repr, row_text, rule, step_number, whole_text
 
 NOTATIONS = """\
 Notations:
@@ -32,12 +32,15 @@ def _bytes(value: float) -> str:
     return units.deepspeed_large(value, "B")
 
 
-RANKINGS: tuple[Ranking, ...] = (
-    ("params:", lambda kind: kind.params, units.deepspeed_params),
-    ("flops:", lambda kind: kind.cost.flops, units.deepspeed_large),
-    ("macs:", lambda kind: kind.cost.macs, units.deepspeed_large),
-    ("fwd latency", lambda kind: kind.latency, units.deepspeed_time),
-    ("activation", lambda kind: kind.activation_bytes, _bytes),
+AGGREGATE = Aggregate(
+    "params, flops, macs, fwd latency, activation bytes",
+    (
+        ("params:", lambda kind: kind.params, units.deepspeed_params),
+        ("flops:", lambda kind: kind.cost.flops, units.deepspeed_large),
+        ("macs:", lambda kind: kind.cost.macs, units.deepspeed_large),
+        ("fwd latency", lambda kind: kind.latency, units.deepspeed_time),
+        ("activation", lambda kind: kind.activation_bytes, _bytes),
+    ),
 )
 
 
@@ -50,13 +53,12 @@ def render(
     detailed: bool = False,
 ) -> str:
     """The whole text; `detailed` adds the module tree."""
-    step = profile_step if profile_step is not None else profile.step if profile.step is not None else 1
+    step = step_number(profile, profile_step)
     lines = [rule(f"AProfiler Summary at step {step}", 26), NOTATIONS, *summary(profile), ""]
-    lines += aggregated(profile, depth=depth, top_modules=top_modules)
+    lines += AGGREGATE.lines(profile, depth, top_modules)
     if detailed:
         lines += ["", rule("Detailed Profile per GPU", 30), ORDER, *module_repr(profile.root, _described, depth)]
-    lines += [*doubts(profile), "-" * 78]
-    return "\n".join(lines) + "\n"
+    return whole_text(profile, lines)
 
 
 def summary(profile: Profile) -> list[str]:
@@ -74,23 +76,14 @@ def summary(profile: Profile) -> list[str]:
     return lines
 
 
-def aggregated(profile: Profile, *, depth: int | None = None, top_modules: int = 1) -> list[str]:
-    """For every depth the classes with the largest figures."""
-    figures = "params, flops, macs, fwd latency, activation bytes"
-    return by_depth(profile.root, depth, top_modules, figures, RANKINGS)
-
-
 def _described(node: Node) -> str:
     time = node.latency or 0.0
-    marked = [mark(node)] if mark(node) else []
-    parts = [
+    parts = (
         f"{units.deepspeed_params(node.params)} params",
         f"{units.deepspeed_large(node.flops)} flops",
         f"{units.deepspeed_large(node.macs)} macs",
         f"{units.deepspeed_time(time)} latency",
         f"{units.deepspeed_large(node.flops / time if time else 0.0)} FLOPS",
         f"{_bytes(activation(node))} activation",
-        *marked,
-        node.extra_repr,
-    ]
-    return ", ".join(parts)
+    )
+    return row_text(node, parts)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from .. import units
-from ..analysis.tables import KindTotals, depth_table, modules
+from ..analysis.tables import KindTotals, depth_table, mark, modules
 from ..files.printable import one_line, printable
 from ..results.caveats import UnknownOps
 from ..results.node import Node
@@ -23,28 +24,46 @@ def fact(label: str, value: str) -> str:
     return f"{label + ': ':<60}  {value:<8}"
 
 
-def _top(
-    kinds: Mapping[str, KindTotals], most: int, figure: Callable[[KindTotals], float], text: Callable[[Any], str]
-) -> dict[str, str]:
-    """The classes with the largest figure; a stable order keeps the model's for equals."""
-    ranked = sorted(kinds.items(), key=lambda item: figure(item[1]), reverse=True)
-    return {name: text(figure(totals)) for name, totals in ranked[:most]}
+def step_number(profile: Profile, given: int | None) -> int:
+    """The step that a head names: the one given, else the profile's own."""
+    return next((step for step in (given, profile.step) if step is not None), 1)
+
+
+def whole_text(profile: Profile, lines: Sequence[str]) -> str:
+    """A page's lines with what is doubtful about the profile below them."""
+    return "\n".join([*lines, *doubts(profile), "-" * 78]) + "\n"
+
+
+def row_text(node: Node, figures: Iterable[str]) -> str:
+    """A module's figures, why they are zero, and its own text."""
+    return ", ".join([*figures, *filter(None, [mark(node)]), node.extra_repr])
 
 
 Ranking = tuple[str, Callable[[KindTotals], float], Callable[[Any], str]]
 """What stands before a ranking of classes, the figure that they are ranked by, and how it is written."""
 
 
-def by_depth(root: Node, depth: int | None, most: int, figures: str, rankings: Sequence[Ranking]) -> list[str]:
-    """For every depth the classes with the largest figures."""
-    lines = [
-        rule("Aggregated Profile per GPU", 29),
-        f"Top {most} modules in terms of {figures} at different model depths:",
-    ]
-    for level, kinds in enumerate(depth_table(root, depth)):
-        lines.append(f"depth {level}:")
-        lines += [f"    {label:<12}- {_top(kinds, most, figure, text)}" for label, figure, text in rankings]
-    return lines
+@dataclass(frozen=True)
+class Aggregate:
+    """The part of a page that ranks classes at every depth."""
+
+    figures: str
+    """What they are ranked by, in words."""
+    rankings: tuple[Ranking, ...]
+
+    def lines(self, profile: Profile, depth: int | None, most: int) -> list[str]:
+        """For every depth the classes with the largest figures; a stable order keeps the model's for equals."""
+        lines = [
+            rule("Aggregated Profile per GPU", 29),
+            f"Top {most} modules in terms of {self.figures} at different model depths:",
+        ]
+        for level, kinds in enumerate(depth_table(profile.root, depth)):
+            lines.append(f"depth {level}:")
+            for label, figure, text in self.rankings:
+                ranked = sorted(kinds.items(), key=lambda item: figure(item[1]), reverse=True)
+                first = {name: text(figure(totals)) for name, totals in ranked[:most]}
+                lines.append(f"    {label:<12}- {first}")
+        return lines
 
 
 def doubts(profile: Profile) -> list[str]:

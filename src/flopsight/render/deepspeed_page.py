@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from .. import units
-from ..analysis.tables import mark
 from ..results.node import Node
 from ..results.profile import Profile
 from ..results.timings import Stat
-from .deepspeed_lines import Ranking, by_depth, doubts, fact, module_repr, rule
+from .deepspeed_lines import Aggregate, fact, module_repr, row_text, rule, step_number, whole_text
 
 NOTATIONS = """\
 Notations:
@@ -36,10 +35,13 @@ maximum system throughput.
 3. The fwd latency listed in the top module's profile is directly captured at the module forward function in PyTorch, thus \
 it can differ from the fwd latency shown above which is captured with nothing attached to the model."""
 
-RANKINGS: tuple[Ranking, ...] = (
-    ("params", lambda kind: kind.params, units.deepspeed_params),
-    ("MACs", lambda kind: kind.cost.macs, units.deepspeed_macs),
-    ("fwd latency", lambda kind: kind.latency, units.deepspeed_time),
+AGGREGATE = Aggregate(
+    "params, MACs or fwd latency",
+    (
+        ("params", lambda kind: kind.params, units.deepspeed_params),
+        ("MACs", lambda kind: kind.cost.macs, units.deepspeed_macs),
+        ("fwd latency", lambda kind: kind.latency, units.deepspeed_time),
+    ),
 )
 NO_TIME = "4. Latency was not measured: the latencies and FLOPS below are 0."
 
@@ -53,25 +55,19 @@ def render(
     detailed: bool = True,
 ) -> str:
     """The whole text; `depth` is the older profilers' `module_depth`, None for the deepest."""
-    step = profile_step if profile_step is not None else profile.step if profile.step is not None else 1
+    step = step_number(profile, profile_step)
     lines = [rule("Flops Profiler", 26), f"Profile Summary at step {step}:", NOTATIONS, *summary(profile), ""]
-    lines += [*aggregated(profile, depth=depth, top_modules=top_modules), ""]
+    lines += [*AGGREGATE.lines(profile, depth, top_modules), ""]
     if detailed:
         lines += [rule("Detailed Profile per GPU", 30), NOTES]
         lines += [] if profile.root.latency else [NO_TIME]
         lines += ["", *module_repr(profile.root, described(profile), depth)]
-    lines += [*doubts(profile), "-" * 78]
-    return "\n".join(lines) + "\n"
+    return whole_text(profile, lines)
 
 
 def summary(profile: Profile) -> list[str]:
     """The summary's lines; those that nothing is known about are left out."""
     return [*_world(profile), *_size(profile), *_speed(profile)]
-
-
-def aggregated(profile: Profile, *, depth: int | None = None, top_modules: int = 1) -> list[str]:
-    """For every depth the classes with the most parameters, MACs and time."""
-    return by_depth(profile.root, depth, top_modules, "params, MACs or fwd latency", RANKINGS)
 
 
 def described(profile: Profile) -> Callable[[Node], str]:
@@ -81,8 +77,7 @@ def described(profile: Profile) -> Callable[[Node], str]:
 
     def describe(node: Node) -> str:
         time = node.latency or 0.0
-        marked = [mark(node)] if mark(node) else []
-        parts = [
+        parts = (
             units.deepspeed_params(node.params),
             f"{units.deepspeed_percent(node.params, root.params)} Params",
             units.deepspeed_macs(node.macs),
@@ -90,10 +85,8 @@ def described(profile: Profile) -> Callable[[Node], str]:
             units.deepspeed_time(time),
             f"{units.deepspeed_percent(time, whole_time)} latency",
             units.deepspeed_rate(node.flops / time if time else 0.0),
-            *marked,
-            node.extra_repr,
-        ]
-        return ", ".join(parts)
+        )
+        return row_text(node, parts)
 
     return describe
 
