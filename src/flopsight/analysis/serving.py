@@ -8,7 +8,7 @@ from functools import cached_property
 from ..errors import InputError
 from ..hardware.kernel_shares import Shares, shared_ceilings, shares_of
 from ..hardware.named import named_device
-from ..results.generation import Generation, Step
+from ..results.generation import Generation
 from ..results.kv_cache import STATIC
 from ..results.profile import Profile
 from .decoded import doubled_weights
@@ -49,11 +49,11 @@ class Serving:
 
     @cached_property
     def _step_loads(self) -> dict[int, Load]:
-        return {step.number: self._load(step) for step in self.made.steps}
-
-    def _load(self, step: Step) -> Load:
-        moved = self.made.kv.bytes_moved(self.made.seen + step.number)
-        return load_of(step.profile, self.made.batch, cache_bytes=moved)
+        made = self.made
+        return {
+            step.number: load_of(step.profile, made.batch, cache_bytes=made.kv.bytes_moved(made.seen + step.number))
+            for step in made.steps
+        }
 
     def step_load(self, at: str = MEAN) -> Load:
         """A step of the decoding at a place among the new tokens."""

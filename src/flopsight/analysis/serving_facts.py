@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from .. import units
 from ..hardware.kernel_shares import KERNEL, Shares
 from ..results.generation import Generation
-from ..results.node import Node
 from .limits.roofline import COMPUTE, Roof
 from .limits.step_load import Load, rows_in
 from .serving import FIRST, LAST, MIDDLE, Serving, bound_of
@@ -330,10 +329,12 @@ def _predicted_by(shares: Shares | None) -> str:
 
 def _expanded(made: Generation) -> tuple[str, float] | None:
     """Layers with weights that work on the whole cache, as latent attention that is not absorbed does; and their share."""
-    found = [node for node in made.last.walk() if node.parameters and _multiplies(node) and rows_in(node) > made.batch]
+    found = [
+        node
+        for node in made.last.walk()
+        if node.parameters
+        and any(row.cost.macs and "conv" not in row.op for row in node.ops)
+        and rows_in(node) > made.batch
+    ]
     macs = sum(node.own.forward.macs for node in found)
     return (found[0].name, macs / made.last.macs) if macs else None
-
-
-def _multiplies(node: Node) -> bool:
-    return any(row.cost.macs and "conv" not in row.op for row in node.ops)

@@ -119,8 +119,10 @@ def profile(
         kernels = "cpu" if on is None else "meta"
         results = _run_target(loaded, say, served, kernels=kernels, **how, **timing)
         if not (meta or on or no_measure):
-            results = _with_measured_ceilings(results, loaded, say)
-    remark_on_inputs(loaded)
+            measured = short_measurement(loaded, partial(say, timed=True))
+            results = results if measured is None else with_ceilings(results, measured)
+    if loaded.remark:
+        print(f"Inputs: {loaded.remark}, made from the configuration; -i says others.", file=sys.stderr)
     _present(results, view, strict=strict)
 
 
@@ -163,11 +165,6 @@ def _run_target(loaded: Target, say: Progress, served: Served | None, **how: Any
     return profile_target(loaded, progress=lambda doing: say(f"{text}: {doing}", timed=doing != COUNTING), **how)
 
 
-def _with_measured_ceilings(results: Profile | Generation, loaded: Target, say: Progress) -> Profile | Generation:
-    measured = short_measurement(loaded, partial(say, timed=True))
-    return results if measured is None else with_ceilings(results, measured)
-
-
 def _present(results: Profile | Generation, view: View, *, strict: bool) -> None:
     with collector_paused():  # drawing makes many objects, and collections would look through all of torch each time
         view.present(results)
@@ -176,9 +173,3 @@ def _present(results: Profile | Generation, view: View, *, strict: bool) -> None
 
         for result in [results] if isinstance(results, Profile) else [results.prefill, results.last]:
             checked(result)
-
-
-def remark_on_inputs(loaded: Target) -> None:
-    """Say which inputs were made unasked."""
-    if loaded.remark:
-        print(f"Inputs: {loaded.remark}, made from the configuration; -i says others.", file=sys.stderr)

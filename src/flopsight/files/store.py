@@ -182,8 +182,9 @@ def _refuse_constant(name: str) -> float:
 
 
 def _decode_profile(page: Any) -> Profile:
-    nested = isinstance(page, dict) and "root" in page and not _is_flat(page["root"])
-    return CODEC.decode(Profile, page | {"root": _flattened(page["root"])} if nested else page)
+    root = page.get("root") if isinstance(page, dict) else None
+    nested = isinstance(page, dict) and "root" in page and not (isinstance(root, dict) and "modules" in root)
+    return CODEC.decode(Profile, page | {"root": _flattened(root)} if nested else page)
 
 
 def _decode_generation(page: Any) -> Generation:
@@ -202,10 +203,6 @@ def _decode_plan(page: Any) -> Plan:
     if any(not option.parts or not option.memory or option.samples < 1 for option in decoded.options):
         raise DamagedError(".options has one without a step, memory or samples")
     return decoded
-
-
-def _is_flat(root: Any) -> bool:
-    return isinstance(root, dict) and "modules" in root
 
 
 def _flattened(root: Any) -> dict[str, Any]:

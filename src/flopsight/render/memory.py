@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .. import units
-from ..analysis.figures import Value, shown
+from ..analysis.figures import shown
 from ..analysis.folding import shortened
 from ..analysis.tables import tree_rows
 from ..results.profile import Profile
@@ -30,7 +30,8 @@ def page(profile: Profile, *, depth: int | None = None, max_rows: int | None = 1
     }
     known = {said: sizes for said, sizes in known.items() if any(sizes)}
     columns = [
-        Column(head, tuple(map(_size, known[head, about])), keep=90 - i) for i, (head, about) in enumerate(known)
+        Column(head, tuple("" if size is None else units.size(size) for size in sizes), keep=90 - i)
+        for i, ((head, _), sizes) in enumerate(known.items())
     ]
     return [
         Heading(title(profile)),
@@ -39,10 +40,6 @@ def page(profile: Profile, *, depth: int | None = None, max_rows: int | None = 1
         Lines(_peak(profile)),
         Lines(caveat_lines(profile), "yellow"),
     ]
-
-
-def _size(value: Value) -> str:
-    return "" if value is None else units.size(value)
 
 
 def _peak(profile: Profile) -> tuple[str, ...]:

@@ -8,19 +8,18 @@ from html import escape
 from typing import Any
 
 from .. import units
-from ..analysis.compare import Comparison
 from ..analysis.findings import Finding
 from ..analysis.folding import fold, shortened
 from ..analysis.headline import LABEL, headline
 from ..analysis.report.page_step import step_of
 from ..analysis.tables import own_rows, tree_rows
 from ..results.generation import Generation
-from ..results.job import Job
 from ..results.node import Node
 from ..results.plan import Plan
 from ..results.profile import Profile
 from ..results.run import Run
 from ..results.sweep import Sweep
+from . import comparison, job_page
 from .columns import figures
 from .page import Column, Grid, Heading, Lines, Page
 from .palette import HUES
@@ -83,20 +82,6 @@ def node_html(node: Node) -> str:
     return _card(node.one_line, _tree(node, trained=bool(node.backward.flops)))
 
 
-def _comparison_html(comparison: Comparison) -> str:
-    """What changed, as a terminal shows it: what costs more is red, what costs less is green."""
-    from .comparison import page
-
-    return _card(comparison.one_line, draw(page(comparison)))
-
-
-def _job_html(job: Job) -> str:
-    """The ranks of a job side by side."""
-    from .job_page import ranks
-
-    return _card(job.one_line, draw(ranks(job)))
-
-
 def _sweep_html(sweep: Sweep) -> str:
     """The points of a sweep, and how its modules grow."""
     from .sweep_page import page
@@ -136,7 +121,8 @@ def _findings_html(found: Sequence[Finding]) -> str:
 
 
 VIEWS: Mapping[str, Callable[[Any], str]] = {
-    "Profile": profile_html, "Node": node_html, "Group": node_html, "Comparison": _comparison_html, "Job": _job_html,
+    "Profile": profile_html, "Node": node_html, "Group": node_html, "Comparison": lambda one: _card(one.one_line, draw(comparison.page(one))),
+    "Job": lambda job: _card(job.one_line, draw(job_page.ranks(job))),
     "Sweep": _sweep_html, "Generation": _generation_html, "Run": _run_html, "Plan": _plan_html,
     "Findings": _findings_html, "Finding": lambda one: _findings_html((one,)),
 }  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -101,11 +102,6 @@ def _prompt(model: Any, batch: int, _: Sizes) -> Any:
     return torch.randn(batch, TEXT_TOKENS, width) if width else None
 
 
-def _pooled(model: Any, batch: int, _: Sizes) -> Any:
-    width = _config(model, "pooled_projection_dim", default=768)
-    return torch.randn(batch, width)
-
-
 def _ids(name: str) -> Any:
     def make(model: Any, _: int, sizes: Sizes) -> Any:
         axes = len(_config(model, "axes_dims_rope", default=None) or (16, 56, 56))
@@ -115,28 +111,22 @@ def _ids(name: str) -> Any:
     return make
 
 
-def _timestep(_: Any, batch: int, __: Sizes) -> Any:
-    return torch.ones(batch)
-
-
-def _guidance(model: Any, batch: int, _: Sizes) -> Any:
-    return torch.ones(batch) if _config(model, "guidance_embeds") else None
-
-
 def _labels(model: Any, batch: int, _: Sizes) -> Any:
     kinds = _config(model, "num_class_embeds", "num_embeds_ada_norm")
     return torch.zeros(batch, dtype=torch.int64) if kinds else None
 
 
-MAKERS = {
+MAKERS: Mapping[str, Callable[[Any, int, Sizes], Any]] = {
     "sample": _latents,
     "hidden_states": _latents,
-    "timestep": _timestep,
+    "timestep": lambda _, batch, __: torch.ones(batch),
     "encoder_hidden_states": _prompt,
-    "pooled_projections": _pooled,
+    "pooled_projections": lambda model, batch, _: torch.randn(
+        batch, _config(model, "pooled_projection_dim", default=768)
+    ),
     "img_ids": _ids("img_ids"),
     "txt_ids": _ids("txt_ids"),
-    "guidance": _guidance,
+    "guidance": lambda model, batch, _: torch.ones(batch) if _config(model, "guidance_embeds") else None,
     "class_labels": _labels,
 }
 ALWAYS = {"timestep", "encoder_hidden_states", "pooled_projections", "img_ids", "txt_ids", "guidance", "class_labels"}

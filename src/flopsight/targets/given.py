@@ -34,9 +34,12 @@ def given_blueprint(given: nn.Module | Callable[[], nn.Module]) -> tuple[Address
     def labels(model: nn.Module, call: Any) -> dict[str, Any]:
         return labels_for(model, call) if _configuration(model) is not None else {}
 
-    return Address(name, MODULE, "", name), Blueprint(
-        build, _inputs, labels, fills_in=_configuration(given) is not None
-    )
+    def inputs(model: nn.Module, sizes: Sizes) -> Call:
+        config = _configuration(model)
+        return default_call(model, config, sizes) if config is not None else Call()
+
+    blueprint = Blueprint(build, inputs, labels, fills_in=_configuration(given) is not None)
+    return Address(name, MODULE, "", name), blueprint
 
 
 def _copy(model: nn.Module, name: str) -> nn.Module:
@@ -44,11 +47,6 @@ def _copy(model: nn.Module, name: str) -> nn.Module:
         return make_twin(model)[0]
     except NoTwinError as problem:
         raise InputError(f"{name} is needed as a copy without data, and there can be none ({problem}).") from problem
-
-
-def _inputs(model: nn.Module, sizes: Sizes) -> Call:
-    config = _configuration(model)
-    return default_call(model, config, sizes) if config is not None else Call()
 
 
 def _configuration(model: Any) -> Any:

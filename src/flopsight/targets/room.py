@@ -5,14 +5,11 @@ from __future__ import annotations
 import contextlib
 import io
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from .. import units
 from ..errors import FlopsightError, InputError
 from ..hardware.free_memory import free_memory
-
-if TYPE_CHECKING:
-    from torch import nn
 
 Made = TypeVar("Made")
 SMALL = 512 << 20
@@ -57,17 +54,11 @@ def _sized(build: Callable[[], Any]) -> tuple[int, int] | None:
     except Exception:
         return None
     model = found[0] if isinstance(found, tuple) else found
-    return (parameters_of(model), bytes_of(model)) if isinstance(model, torch.nn.Module) else None
-
-
-def parameters_of(model: nn.Module) -> int:
-    """Elements in a model's parameters, shared ones once."""
-    return sum(parameter.numel() for parameter in model.parameters())
-
-
-def bytes_of(model: nn.Module) -> int:
-    """Bytes of a model's parameters and buffers."""
-    return sum(tensor.numel() * tensor.element_size() for tensor in [*model.parameters(), *model.buffers()])
+    if not isinstance(model, torch.nn.Module):
+        return None
+    tensors = [*model.parameters(), *model.buffers()]
+    weights = sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+    return sum(parameter.numel() for parameter in model.parameters()), weights
 
 
 def _check_room(shown: str, params: int, weights: int, device: str | None, copies: int) -> None:

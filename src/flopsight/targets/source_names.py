@@ -81,13 +81,10 @@ class SourceFile:
 
     def _call(self, given: ast.arguments, skip: int) -> inspect.Signature | None:
         hints = [a.annotation for a in [*given.posonlyargs, *given.args, *given.kwonlyargs] if a.annotation]
-        if any(map(self._may_be_dataclass, hints)):
-            return None  # its fields can be changed too
+        named = {node.id for hint in hints for node in ast.walk(hint) if isinstance(node, ast.Name)}
+        if any(name not in self._plain_classes and not hasattr(builtins, name) for name in named):
+            return None  # it may be a dataclass, and its fields can be changed too
         return _signature(given, skip)
-
-    def _may_be_dataclass(self, hint: ast.expr) -> bool:
-        named = {node.id for node in ast.walk(hint) if isinstance(node, ast.Name) and not hasattr(builtins, node.id)}
-        return not named <= self._plain_classes
 
     @cached_property
     def _plain_classes(self) -> set[str]:
@@ -95,7 +92,9 @@ class SourceFile:
         found = {
             name
             for name, node in self.definitions.items()
-            if isinstance(node, ast.ClassDef) and not node.decorator_list and all(map(_is_plain, node.bases))
+            if isinstance(node, ast.ClassDef)
+            and not node.decorator_list
+            and all(ast.unparse(base).endswith(("Enum", "nn.Module")) for base in node.bases)
         }
         for node in _statements(self._tree):
             if isinstance(node, ast.Import):
@@ -103,10 +102,6 @@ class SourceFile:
             elif isinstance(node, ast.ImportFrom) and node.module in NO_DATACLASSES:
                 found.update(alias.asname or alias.name for alias in node.names)
         return found
-
-
-def _is_plain(base: ast.expr) -> bool:
-    return ast.unparse(base).endswith(("Enum", "nn.Module"))
 
 
 class _Written:

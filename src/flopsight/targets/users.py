@@ -12,6 +12,8 @@ from ..errors import FlopsightError
 from ..script.frames import EVERY_FRAME, is_ours
 
 EXIT_CODE = 3
+INSTALLED = {"site-packages", "dist-packages"}
+"""Folders of installed libraries."""
 
 
 class TargetRaised(Exception):
@@ -47,13 +49,9 @@ def users_traceback(problem: BaseException) -> str:
 def _strip(page: traceback.TracebackException) -> None:
     """Leave out our frames, and those inside installed libraries if a frame of the user's is left."""
     others = [frame for frame in page.stack if not (is_ours(frame.filename) or frame.filename.startswith("<frozen"))]
-    kept = [frame for frame in others if not _is_installed(frame.filename)] or others[-1:]
+    kept = [frame for frame in others if INSTALLED.isdisjoint(Path(frame.filename).parts)] or others[-1:]
     # A call that fails before it enters the user's code, as with a missing argument, has no frame to show.
     page.stack = traceback.StackSummary.from_list(kept) if kept else None  # type: ignore[assignment]
     for linked in (page.__cause__, page.__context__):
         if linked is not None:
             _strip(linked)
-
-
-def _is_installed(filename: str) -> bool:
-    return any(part in ("site-packages", "dist-packages") for part in Path(filename).parts)

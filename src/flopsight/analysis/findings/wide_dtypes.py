@@ -29,7 +29,11 @@ def wide_products(scene: Scene) -> Iterator[Finding]:
         return
     fast = ceilings.flops[narrow]
     rows = [(node, row) for node, row in scene.rows(MODEL) if (row.dtype or profile.environment.dtype) in WIDE]
-    products = [(node, row) for node, row in rows if row.cost.macs and MUCH_FASTER * _peak(scene, row) <= fast]
+    products = [
+        (node, row)
+        for node, row in rows
+        if row.cost.macs and MUCH_FASTER * (ceilings.flops.get(_key(scene, row)) or math.inf) <= fast
+    ]
     if not scene.worth(sum(_win(scene, row, narrow) for _, row in products)):
         return  # a few small products in a wide dtype, such as those of a rotary embedding, are meant
     win = sum(_win(scene, row, narrow) for _, row in rows)
@@ -70,12 +74,6 @@ def narrow_dtype(scene: Scene) -> str | None:
 def _key(scene: Scene, row: OpRow) -> str:
     assert scene.ceilings is not None
     return peak_key(scene.ceilings.flops, row.dtype or scene.profile.environment.dtype, row.op)
-
-
-def _peak(scene: Scene, row: OpRow) -> float:
-    """FLOP/s of the unit that a product runs on; without limit if it is not known."""
-    assert scene.ceilings is not None
-    return scene.ceilings.flops.get(_key(scene, row)) or math.inf
 
 
 def _win(scene: Scene, row: OpRow, narrow: str) -> float:

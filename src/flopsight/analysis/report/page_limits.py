@@ -119,7 +119,10 @@ def roofline_points(
     if not (ceilings.bandwidth and ceilings.flops):
         return None
     phases = tuple(phase for phase in step_of(profile).phases if phase != OPTIMIZER)
-    found = [(number, node, _work(node, phases)) for number, node in enumerate(nodes)]
+    found = [
+        (number, node, sum((getattr(node.own, phase) for phase in phases), start=FREE))
+        for number, node in enumerate(nodes)
+    ]
     used = {number: _units(node, ceilings, profile.environment.dtype, phases) for number, node, _ in found}
     points = [
         {"module": number, **_point(profile, node, work, used[number], ceilings, phases, timed=timed)}
@@ -135,11 +138,6 @@ def roofline_points(
         "device": name, "bandwidth": ceilings.bandwidth, "cache": ceilings.cache, "cacheBandwidth": ceilings.cache_bandwidth,
         "peaks": peaks, "points": points,
     }  # fmt: skip
-
-
-def _work(node: Node, phases: Sequence[str]) -> Cost:
-    """What a module itself does in these phases."""
-    return sum((getattr(node.own, phase) for phase in phases), start=FREE)
 
 
 def _point(

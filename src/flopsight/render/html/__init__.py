@@ -58,6 +58,7 @@ def render(profiled: Profile | Job, *, depth: int | None = None, full: bool = Fa
     step, folded = step_of(shown), not full
     found = limits(shown, step, on, folded=folded)
     about_ranks = job_verdict(job) if job is not None else ""
+    exchanged = collectives(list(shown.walk()), Stacks(shown.root, folded=folded))
     least = {node.path: roof.limit for node, roof in zip(step.nodes, found.get("roofs", ()), strict=False)}
     parts = (verdict(shown, on, least), limit_sentence(shown, step, found, on), about_ranks)
     said = ", ".join(part for part in parts if part)
@@ -72,7 +73,7 @@ def render(profiled: Profile | Job, *, depth: int | None = None, full: bool = Fa
         ],
         "coverage": {"complete": profile.coverage.complete, "lines": coverage_lines(profile)},
         **_views(shown, step, found, on, folded=folded),
-        "ranks": _ranks(shown, job, folded=folded),
+        "ranks": [grid for grid in (ranks(job) if job is not None else None, exchanged) if grid is not None] or None,
     }
     return page(title(profile, on), data, static_page(shown, max_rows=STATIC_ROWS, full=full, on=on))
 
@@ -85,12 +86,6 @@ def _views(profile: Profile, step: Step, found: Mapping[str, Any], on: str | Non
     first = [*limit, step.figure(where)] if on is not None else [step.figure(), *limit]
     page = report(profile, step, first, found.get("bound", ()), folded=folded, where=where)
     return page | {"roofline": found.get("roofline"), "findings": found["findings"]}
-
-
-def _ranks(profile: Profile, job: Job | None, *, folded: bool) -> list[dict[str, Any]] | None:
-    stacks = Stacks(profile.root, folded=folded)
-    grids = [ranks(job) if job is not None else None, collectives(list(profile.walk()), stacks)]
-    return [grid for grid in grids if grid is not None] or None
 
 
 def render_comparison(comparison: Comparison) -> str:
