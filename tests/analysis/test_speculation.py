@@ -11,8 +11,7 @@ from flopsight.engine.drafting import check_draft
 from flopsight.errors import InputError
 from flopsight.results.ceilings import Ceilings
 from flopsight.results.costs import Cost, OpRow, Phases
-from flopsight.results.draft import Draft
-from flopsight.results.generation import Generation, Step
+from flopsight.results.generation import Draft, Generation, Step
 from flopsight.results.kv_cache import CachePart, KVCache
 from flopsight.results.node import Node
 from flopsight.results.profile import Profile

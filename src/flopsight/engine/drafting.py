@@ -8,8 +8,7 @@ from typing import Any
 from torch import nn
 
 from ..errors import InputError, whole_number
-from ..results.draft import Draft
-from ..results.generation import Generation
+from ..results.generation import Draft, Generation
 
 LENGTH = 4
 """Tokens that are drafted in a round if nothing is said."""

@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from .. import units
-from .draft import Draft
-from .in_notebooks import InNotebooks
+from .in_notebooks import Shown
 from .kv_cache import NO_CACHE, KVCache
 from .profile import Profile
 from .read_only import FixedTables
@@ -42,8 +41,19 @@ class Sample(FixedTables):
     """At the peak of the first step after them."""
 
 
+@dataclass(frozen=True)
+class Draft:
+    """A smaller model that proposes tokens, which the model then checks in one forward."""
+
+    made: Generation
+    acceptance: float
+    """The chance that a proposed token is accepted."""
+    length: int
+    """Tokens that are proposed in a round."""
+
+
 @dataclass(frozen=True, repr=False)
-class Generation(InNotebooks):
+class Generation(Shown):
     """What a prompt and the tokens after it cost, apart. `device` is a name that `flopsight device` knows, else the model's own."""
 
     prefill: Profile
@@ -189,24 +199,12 @@ class Generation(InNotebooks):
 
         return speculate(self.serving(device), length)
 
-    def render(self, format: str = "tree", **options: Any) -> str:
-        """The page of a generation, or with another `format` of `flopsight show` the module rows of prefill and decode; `options` are its flags."""
-        from ..render import prepare
-
-        return prepare(format, **options).text(self)
-
     def to_html(self, path: str | Path, *, on: str | None = None) -> Path:
         """Write the page to `path` as a file that needs nothing beside it; `on` names a device for the least times."""
         from ..files.whole_files import write_text
         from ..render.generation_page import html
 
         return write_text(path, html(self, on=on))
-
-    def save(self, path: str | Path) -> Path:
-        """Write it to `path` as JSON; `flopsight.load` reads it back."""
-        from ..files.store import save
-
-        return save(self, path)
 
     def __repr__(self) -> str:
         """One line."""
@@ -216,5 +214,4 @@ class Generation(InNotebooks):
         )
 
     def __str__(self) -> str:
-        """The page as text."""
-        return self.render("tree").rstrip("\n")
+        return super().__str__().rstrip("\n")

@@ -14,7 +14,7 @@ from ..errors import InputError, check_known
 from .caveats import Caveat, Note
 from .costs import Cost
 from .data_flow import chained
-from .in_notebooks import InNotebooks
+from .in_notebooks import Shown
 from .node import MOST_LETTERS, Node, rebuilt
 from .profile import Profile
 from .read_only import FixedTables, ReadOnly
@@ -32,7 +32,7 @@ OTHER_NAMES = {"memory": "peak_bytes", "activations": "activation_bytes", "comm"
 
 
 @dataclass(frozen=True)
-class Job(InNotebooks, FixedTables):
+class Job(Shown, FixedTables):
     """Every rank that arrived, and the names of those that did not."""
 
     ranks: Mapping[int, Profile]
@@ -152,23 +152,11 @@ class Job(InNotebooks, FixedTables):
 
         return Pictures(self.model)
 
-    def render(self, format: str = "tree", **options: Any) -> str:
-        """The ranks side by side, and their model: `format` is one that `flopsight show` knows, `options` are its flags."""
-        from ..render import render
-
-        return render(self, format, **options)
-
     def to_html(self, path: str | Path) -> Path:
         """Write a report page to `path`: the ranks side by side, and the model that they make up."""
         from ..render.html import write
 
         return write(self, Path(path))
-
-    def save(self, path: str | Path) -> Path:
-        """Write the job to `path` as JSON; `flopsight.load` reads it back."""
-        from ..files.store import save
-
-        return save(self, Path(path))
 
     @property
     def one_line(self) -> str:
@@ -178,10 +166,6 @@ class Job(InNotebooks, FixedTables):
 
     def __repr__(self) -> str:
         return f"<Job of {self.one_line}>"[:MOST_LETTERS]
-
-    def __str__(self) -> str:
-        """The ranks side by side, and the module tree."""
-        return self.render("tree")
 
 
 def _replica(profiles: tuple[Profile, ...]) -> Whole | None:

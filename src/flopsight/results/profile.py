@@ -16,7 +16,7 @@ from .costs import Cost
 from .coverage import NOTHING_RAN, Coverage
 from .data_flow import DataFlow
 from .environment import NOT_STATED, Environment
-from .in_notebooks import InNotebooks
+from .in_notebooks import Shown
 from .memory_curve import MemoryCurve
 from .node import MOST_LETTERS, Node
 from .read_only import FixedTables, ReadOnly
@@ -44,7 +44,7 @@ SHARDED = "FSDP"
 
 
 @dataclass(frozen=True)
-class Profile(InNotebooks, FixedTables):
+class Profile(Shown, FixedTables):
     """Everything known about one run of one model.
 
     `print(p)` or a notebook shows it, `p.to_html("report.html")` writes a page, `p.plot.icicle()` draws. `p["encoder.layer.0"]` is
@@ -289,12 +289,6 @@ class Profile(InNotebooks, FixedTables):
         """One-time traffic of the first steps."""
         return merged(row for node in self.walk() for row in node.setup_comm)
 
-    def render(self, format: str = "tree", **options: Any) -> str:
-        """The profile as text: `format` is one that `flopsight show` knows, `options` are its flags, `depth=2`."""
-        from ..render import render
-
-        return render(self, format, **options)
-
     def to_html(self, path: str | Path, *, depth: int | None = None, full: bool = False) -> Path:
         """Write a report page that needs nothing beside it to `path`: modules down to `depth`, every block of a stack if `full`."""
         from ..render.html import write
@@ -314,12 +308,6 @@ class Profile(InNotebooks, FixedTables):
 
         return to_frame(self)
 
-    def save(self, path: str | Path) -> Path:
-        """Write the profile to `path` as JSON; `flopsight.load` reads it back."""
-        from ..files.store import save
-
-        return save(self, path)
-
     @property
     def one_line(self) -> str:
         """The profile's largest figures in one line."""
@@ -333,6 +321,3 @@ class Profile(InNotebooks, FixedTables):
 
     def __repr__(self) -> str:
         return f"<Profile of {self.root.kind}: {self.one_line}>"[:MOST_LETTERS]
-
-    def __str__(self) -> str:
-        return self.render("tree")
