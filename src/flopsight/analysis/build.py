@@ -51,28 +51,23 @@ def build(seen: Observed) -> tuple[Node, Coverage, tuple[Caveat, ...]]:
     for row in rows:
         ignored[row.path] = ignored.get(_parent(row.path), False) or seen.ignored(row)
     below: defaultdict[str, list[Node]] = defaultdict(list)
-    for row in reversed(rows[1:]):  # children before their parents: a model may nest deeper than Python recurses
-        below[_parent(row.path)].append(_node(row, below.pop(row.path, []), ledger, seen, calls, ignored[row.path]))
-    root = _node(rows[0], below[""], ledger, seen, calls, ignored[""])
-    return root, ledger.coverage(), (*ledger.caveats(), *doubts)
+    for row in reversed(rows):  # children before their parents: a model may nest deeper than Python recurses
+        call, children = calls.get(row.path, ModuleCall(row.path, 0)), tuple(reversed(below.pop(row.path, [])))
+        made = _node(row, call, children, ledger, seen, ignored=ignored[row.path])
+        if row is not rows[0]:
+            below[_parent(row.path)].append(made)
+    return made, ledger.coverage(), (*ledger.caveats(), *doubts)
 
 
 def _node(
-    row: ModuleRow,
-    backwards: list[Node],
-    ledger: _Ledger,
-    seen: Observed,
-    calls: Mapping[str, ModuleCall],
-    ignored: bool,
+    row: ModuleRow, call: ModuleCall, children: tuple[Node, ...], ledger: _Ledger, seen: Observed, *, ignored: bool
 ) -> Node:
-    """One row with its children, which come last one first."""
-    call = calls.get(row.path, ModuleCall(row.path, 0))
     return Node(
         path=row.path,
         name=row.name,
         kind=row.kind,
         own=Phases() if ignored else ledger.phases(row.path),
-        children=tuple(reversed(backwards)),
+        children=children,
         parameters=row.parameters,
         calls=call.calls,
         input_shapes=_shapes(call.inputs),

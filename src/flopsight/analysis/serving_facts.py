@@ -189,45 +189,26 @@ def _joined(parts: Sequence[str], of: str) -> str:
 def times(serving: Serving) -> Table:
     """Least, predicted and measured times, with what a step reads."""
     made = serving.made
-    measured = made.prefill_time, made.decode_time
+    prefill = made.prefill_time.median if made.prefill_time else None
     steps = made.decode_time.median / made.new_tokens if made.decode_time else None
-    rows = [
-        _time_row(
-            serving,
-            "first token" if made.batch == 1 else "first tokens",
-            serving.prefill_load,
-            serving.prefill_roof(),
-            (serving.predicted(made.prefill), measured[0].median if measured[0] else None),
-            made.prefill.macs,
-        )
-    ]
+    name, unit = ("first token", "token") if made.batch == 1 else ("first tokens", "step")
+    guessed = serving.predicted(made.prefill), prefill
+    rows = [_time_row(name, serving.prefill_load, serving.prefill_roof(), guessed, made.prefill.macs, made.batch)]
     places = [(FIRST, 1, made.first), (MIDDLE, (made.new_tokens + 1) // 2, made.middle), (LAST, made.new_tokens, made.last)]  # fmt: skip
-    unit = "token" if made.batch == 1 else "step"
     for at, number, profile in {number: (at, number, profile) for at, number, profile in places}.values():
-        rows.append(
-            _time_row(
-                serving,
-                f"{unit} {number:,}",
-                serving.step_load(at),
-                serving.step_roof(at),
-                (serving.predicted(profile), None),
-                profile.macs,
-            )
-        )
-    guessed = serving.predicted_step, steps
-    rows.append(
-        _time_row(
-            serving, f"mean {unit}", serving.step_load(), serving.step_roof(), guessed, made.macs_per_token * made.batch
-        )
-    )
+        load, roof = serving.step_load(at), serving.step_roof(at)
+        guessed = serving.predicted(profile), None
+        rows.append(_time_row(f"{unit} {number:,}", load, roof, guessed, profile.macs, made.batch))
+    guessed, macs = (serving.predicted_step, steps), made.macs_per_token * made.batch
+    rows.append(_time_row(f"mean {unit}", serving.step_load(), serving.step_roof(), guessed, macs, made.batch))
     head = ("", "least", "predicted", "measured", "bound by", "weights read", "cache moved", "MACs")
-    return Table("Times" if serving.ceilings or measured[0] else "Each forward", head, rows).shown
+    return Table("Times" if serving.ceilings or made.prefill_time else "Each forward", head, rows).shown
 
 
 def _time_row(
-    serving: Serving, name: str, load: Load, roof: Roof | None, times: tuple[float | None, float | None], macs: float
+    name: str, load: Load, roof: Roof | None, times: tuple[float | None, float | None], macs: float, batch: int
 ) -> tuple[str, ...]:
-    batch, (predicted, measured) = serving.made.batch, times
+    predicted, measured = times
     return (
         name,
         units.seconds(roof.limit) if roof else "",

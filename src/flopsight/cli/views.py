@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from ..errors import InputError
 from ..files.whole_files import check_writable, write_bytes
@@ -43,27 +44,18 @@ class View:
 
 
 def prepare_view(
-    format: str = "tree",
-    *,
-    depth: int | None = None,
-    top: int | None = None,
-    full: bool = False,
-    width: int | None = None,
-    sort: str | None = None,
-    on: str | None = None,
-    columns: str | None = None,
-    outputs: Sequence[Path] = (),
+    format: str = "tree", outputs: Sequence[Path] = (), *, top: int | None = None, on: str | None = None, **given: Any
 ) -> View:
-    """Check a format, its options and the files to write, before any work is done."""
+    """Check a format, its options (`depth`, `full`, `width`, ...) and the files to write, before any work is done."""
     found = find_printed(format)
     if top is not None and found.top is None:
         limited = (name for name, known in FORMATS.items() if known.top)
         raise InputError(f"The format {format} shows everything; --top is for {', '.join(limited)}.")
     if on is not None:
         _check_device(format, on, outputs)
-    options = {"depth": depth, "full": full or None, "width": width, "sort": sort, "columns": columns}
-    for name, value in options.items():
-        if value is not None and name not in found.options:
+    options = {name: value for name, value in given.items() if value is not None and value is not False}
+    for name in options:
+        if name not in found.options:
             taking = (f"-f {other}" for other in PRINTED if name in FORMATS[other].options)
             raise InputError(f"--{name} is not for -f {format}; it is for {', '.join(taking)}.")
     options |= {"on": on} if "on" in found.options else {}

@@ -197,24 +197,19 @@ def shown(value: Any) -> str:
     return said if len(said) <= 40 else f"{said[:37]}..."
 
 
-def text(value: Any) -> str:
-    """A text, exactly."""
-    if type(value) is not str:
-        raise DamagedError(f" is {shown(value)}, not a text")
-    return value
+def exactly(kind: type[Kind], name: str) -> Callable[[Any], Kind]:
+    """A reader for a value of just this class; `name` is what a message calls such a value."""
+
+    def read(value: Any) -> Kind:
+        if type(value) is not kind:
+            raise DamagedError(f" is {shown(value)}, not {name}")
+        return value
+
+    return read
 
 
-def _flag(value: Any) -> bool:
-    if type(value) is not bool:
-        raise DamagedError(f" is {shown(value)}, not true or false")
-    return value
-
-
-def table(value: Any) -> dict[str, Any]:
-    """A table, exactly."""
-    if type(value) is not dict:
-        raise DamagedError(f" is {shown(value)}, not a table")
-    return value
+text = exactly(str, "a text")
+table: Callable[[Any], dict[str, Any]] = exactly(dict, "a table")
 
 
 def member(page: Any, name: str, read: Convert) -> Any:
@@ -235,7 +230,7 @@ def _table(read: Convert, values: Any) -> dict[str, Any]:
         raise DamagedError(f"{{}}{problem}") from None
 
 
-_PLAIN: Mapping[Any, Convert] = {int: whole_number, float: number, str: text, bool: _flag}
+_PLAIN: Mapping[Any, Convert] = {int: whole_number, float: number, str: text, bool: exactly(bool, "true or false")}
 
 
 def _not_none(args: Sequence[Any]) -> Any:

@@ -41,16 +41,16 @@ class Words:
     """Texts that repeat, kept once and named by number."""
 
     def __init__(self) -> None:
-        self.texts: list[str] = []
         self._numbers: dict[str, int] = {}
+
+    @property
+    def texts(self) -> list[str]:
+        """Every text, in the order of the numbers."""
+        return list(self._numbers)
 
     def number(self, text: str) -> int:
         """The number of a text, a new one if it was not there."""
-        number = self._numbers.get(text)
-        if number is None:
-            number = self._numbers[text] = len(self.texts)
-            self.texts.append(text)
-        return number
+        return self._numbers.setdefault(text, len(self._numbers))
 
 
 class Stacks:

@@ -155,19 +155,12 @@ def _draw_roofs(axes: Any, data: dict[str, Any], taken: list[Any]) -> None:
         axes.plot((least, ridge, most), (least * bandwidth, height, height), color="black", linewidth=0.9, zorder=1)
         taken += _pieces(axes, (ridge, height), (most, height))
         text = f"{peak['name']} {units.rate(height)}, ridge at {units.si(ridge)}"
+        places = ((most, -3, 5), (ridge, -3, 5), (ridge, 3, 5), (most, -3, -6), (ridge, 8, -6), (most, -3, 12))
         spots = [
-            ((most, height), (-3, 5), "right"),
-            ((ridge, height), (-3, 5), "right"),
-            ((ridge, height), (3, 5), "left"),
+            ((at, height), (right, up), {"ha": "right" if right < 0 else "left", "color": "0.25"})
+            for at, right, up in places
         ]
-        spots += [
-            ((most, height), (-3, -6), "right"),
-            ((ridge, height), (8, -6), "left"),
-            ((most, height), (-3, 12), "right"),
-        ]
-        _write(
-            axes, text, [(at, offset, {"ha": side, "color": "0.25"}) for at, offset, side in spots], taken, must=True
-        )
+        _write(axes, text, spots, taken, must=True)
     cached = data["cacheBandwidth"]
     if cached:
         knee = top * bandwidth / cached
