@@ -117,6 +117,44 @@ class Phases:
 NO_WORK = Phases()
 
 
+class Worked:
+    """What has costs by phase: a module with all its submodules, or the whole model."""
+
+    @property
+    def _phases(self) -> Phases:
+        raise NotImplementedError
+
+    @property
+    def forward(self) -> Cost:
+        """Cost of the forward."""
+        return self._phases.forward
+
+    @property
+    def backward(self) -> Cost:
+        """Cost of the backward, as autograd ran it; nothing if none ran."""
+        return self._phases.backward
+
+    @property
+    def recompute(self) -> Cost:
+        """Forward work that checkpointing did again during backward."""
+        return self._phases.recompute
+
+    @property
+    def optimizer(self) -> Cost:
+        """Cost of the optimizer's step; of a module, on its parameters."""
+        return self._phases.optimizer
+
+    @property
+    def macs(self) -> int:
+        """Forward MACs."""
+        return self._phases.macs
+
+    @property
+    def flops(self) -> int:
+        """Forward FLOPs."""
+        return self._phases.flops
+
+
 @dataclass(frozen=True, slots=True)
 class OpRow:
     """All calls of one op in one module and phase that ran in one dtype with about the same MACs per byte."""

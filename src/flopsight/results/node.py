@@ -11,7 +11,7 @@ from typing import Any, ClassVar, TypeVar
 from .. import units
 from .ceilings import Conditions
 from .comm import CommRow
-from .costs import NO_WORK, Cost, OpRow, Phases
+from .costs import NO_WORK, OpRow, Phases, Worked
 from .in_notebooks import InNotebooks
 from .records import Parameter, Shape
 from .subtree import of_subtree
@@ -22,7 +22,7 @@ MOST_LETTERS = 300
 
 
 @dataclass(frozen=True)
-class Node(InNotebooks):
+class Node(Worked, InNotebooks):
     """One module: what it owns, what ran in it, and its submodules."""
 
     path: str
@@ -101,34 +101,8 @@ class Node(InNotebooks):
         return sum((child.total for child in self.children), start=self.own)
 
     @property
-    def forward(self) -> Cost:
-        """Forward cost of the subtree."""
-        return self.total.forward
-
-    @property
-    def backward(self) -> Cost:
-        """Backward cost of the subtree, as autograd ran it."""
-        return self.total.backward
-
-    @property
-    def recompute(self) -> Cost:
-        """Forward work done again during backward."""
-        return self.total.recompute
-
-    @property
-    def optimizer(self) -> Cost:
-        """Work of the optimizer on this subtree's parameters."""
-        return self.total.optimizer
-
-    @property
-    def macs(self) -> int:
-        """Forward MACs of the subtree."""
-        return self.total.macs
-
-    @property
-    def flops(self) -> int:
-        """Forward FLOPs of the subtree."""
-        return self.total.flops
+    def _phases(self) -> Phases:
+        return self.total
 
     @of_subtree
     def distinct_parameters(self) -> tuple[Parameter, ...]:
@@ -310,6 +284,17 @@ def _active(parts: Iterable[tuple[int, float | None]]) -> int | None:
 
 def _own_fields(node: Node) -> list[Any]:
     return [getattr(node, field.name) for field in fields(node) if field.name != "children"]
+
+
+def outermost(root: Node, wanted: Callable[[Node], bool]) -> Iterator[Node]:
+    """The nodes that are wanted, in the order of the model, without those below another one."""
+    waiting = [root]
+    while waiting:
+        node = waiting.pop()
+        if wanted(node):
+            yield node
+        else:
+            waiting.extend(reversed(node.children))
 
 
 def build_up(

@@ -12,7 +12,7 @@ from .. import units
 from ..errors import InputError, did_you_mean
 from .ceilings import Ceilings, Conditions
 from .comm import CommRow, merged
-from .costs import Cost
+from .costs import Phases, Worked
 from .coverage import NOTHING_RAN, Coverage
 from .data_flow import DataFlow
 from .environment import NOT_STATED, Environment
@@ -44,7 +44,7 @@ SHARDED = "FSDP"
 
 
 @dataclass(frozen=True)
-class Profile(Shown, FixedTables):
+class Profile(Worked, Shown, FixedTables):
     """Everything known about one run of one model.
 
     `print(p)` or a notebook shows it, `p.to_html("report.html")` writes a page, `p.plot.icicle()` draws. `p["encoder.layer.0"]` is
@@ -162,34 +162,8 @@ class Profile(Shown, FixedTables):
         return self.root.trainable_params
 
     @property
-    def macs(self) -> int:
-        """Forward MACs."""
-        return self.root.macs
-
-    @property
-    def flops(self) -> int:
-        """Forward FLOPs."""
-        return self.root.flops
-
-    @property
-    def forward(self) -> Cost:
-        """Cost of the forward pass."""
-        return self.root.forward
-
-    @property
-    def backward(self) -> Cost:
-        """Cost of the backward pass, as autograd ran it; nothing where none ran."""
-        return self.root.backward
-
-    @property
-    def recompute(self) -> Cost:
-        """Forward work that checkpointing did again."""
-        return self.root.recompute
-
-    @property
-    def optimizer(self) -> Cost:
-        """Cost of the optimizer's step."""
-        return self.root.optimizer
+    def _phases(self) -> Phases:
+        return self.root.total
 
     @property
     def outside(self) -> Node | None:
