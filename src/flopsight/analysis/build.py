@@ -14,7 +14,7 @@ from ..results.costs import ACROSS, Cost, OpRow, Phases, summed
 from ..results.coverage import Coverage, UnknownOp
 from ..results.node import Node
 from ..results.records import OUTSIDE, ModuleCall, ModuleRow, OpRecord, Shape
-from .routing import with_uses
+from .routing import parent, with_uses
 
 MOST_SHAPES = 8
 """Distinct input shapes kept with an op row."""
@@ -49,13 +49,13 @@ def build(seen: Observed) -> tuple[Node, Coverage, tuple[Caveat, ...]]:
         rows = (*rows, ModuleRow(OUTSIDE, OUTSIDE, ""))
     ignored: dict[str, bool] = {}
     for row in rows:
-        ignored[row.path] = ignored.get(_parent(row.path), False) or seen.ignored(row)
+        ignored[row.path] = ignored.get(parent(row.path), False) or seen.ignored(row)
     below: defaultdict[str, list[Node]] = defaultdict(list)
     for row in reversed(rows):  # children before their parents: a model may nest deeper than Python recurses
         call, children = calls.get(row.path, ModuleCall(row.path, 0)), tuple(reversed(below.pop(row.path, [])))
         made = _node(row, call, children, ledger, seen, ignored=ignored[row.path])
         if row is not rows[0]:
-            below[_parent(row.path)].append(made)
+            below[parent(row.path)].append(made)
     return made, ledger.coverage(), (*ledger.caveats(), *doubts)
 
 
@@ -84,10 +84,6 @@ def _node(
         extra_repr=row.extra_repr,
         ignored=ignored,
     )
-
-
-def _parent(path: str) -> str:
-    return path.rpartition(".")[0]
 
 
 def _shapes(metas: Iterable[object]) -> tuple[Shape, ...]:

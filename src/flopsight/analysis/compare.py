@@ -15,7 +15,7 @@ from .. import units
 from ..errors import InputError
 from ..results.in_notebooks import InNotebooks
 from ..results.job import Job
-from ..results.node import MOST_LETTERS, Node
+from ..results.node import MOST_LETTERS, Node, outermost
 from ..results.profile import Profile
 from ..results.timings import Stat
 from .figures import BOOK, Figure, figure, shown
@@ -247,14 +247,7 @@ def _shapes(node: Node) -> str:
 def _topmost(profile: Profile, paired: Collection[int]) -> tuple[Node, ...]:
     """Modules that the other profile lacks, without what is below them; a wrapped model counts as its wrapper."""
     plain = {id(node) for node in profile.plain_paths.values()}
-    found, waiting = [], [profile.root]
-    while waiting:
-        node = waiting.pop()
-        if id(node) not in paired and id(node) in plain:
-            found.append(node)
-        else:
-            waiting.extend(reversed(node.children))
-    return tuple(found)
+    return tuple(outermost(profile.root, lambda node: id(node) in plain and id(node) not in paired))
 
 
 def matched(before: Profile, after: Profile) -> list[tuple[Node, Node]]:

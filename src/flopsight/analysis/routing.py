@@ -100,7 +100,7 @@ def _model(rows: Sequence[ModuleRow], forward: Iterable[OpRecord], calls: Mappin
     below: defaultdict[str, list[str]] = defaultdict(list)
     for row in rows:
         if row.path:
-            below[_above(row.path)].append(row.path)
+            below[parent(row.path)].append(row.path)
     products: defaultdict[str, list[OpRecord]] = defaultdict(list)
     choices: defaultdict[str, list[OpRecord]] = defaultdict(list)
     for record in forward:
@@ -308,7 +308,8 @@ def _use_of_expert(model: _Model, path: str) -> _Use | None:
     return None
 
 
-def _above(path: str) -> str:
+def parent(path: str) -> str:
+    """The path of the module around another one."""
     return path.rpartition(".")[0]
 
 
@@ -316,5 +317,5 @@ def _upwards(path: str) -> Iterator[str]:
     """A path and those of all modules around it; the last is the model's, the empty one."""
     yield path
     while path:
-        path = _above(path)
+        path = parent(path)
         yield path

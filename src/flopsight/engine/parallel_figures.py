@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import torch
 
@@ -129,13 +129,4 @@ def _without_whole(profile: Profile, why: str) -> Profile:
 
 def figures_of(found: Profile) -> Whole:
     """The figures of a whole model, from its profile."""
-    return Whole(
-        found.params,
-        found.macs,
-        found.flops,
-        found.backward,
-        found.recompute,
-        found.activation_bytes,
-        found.peak_bytes,
-        found.active_params,
-    )
+    return Whole(**{figure.name: getattr(found, figure.name) for figure in fields(Whole)})

@@ -136,14 +136,8 @@ class _Made:
         model, *inputs = found if isinstance(found, tuple) else (found,)
         if not isinstance(model, nn.Module):
             raise InputError(f"{name} returned {type(model).__name__}; it has to return a model and its inputs.")
-        args: tuple[Any, ...] = ()
-        kwargs: dict[str, Any] = {}
-        for given in inputs:
-            if isinstance(given, Mapping):
-                kwargs = dict(given)
-            else:
-                args = tuple(given) if isinstance(given, tuple | list) else (given,)
-        return Target(name, model, args, kwargs)
+        call = Call.of(inputs)
+        return Target(name, model, call.args, call.kwargs)
 
 
 class _Named:

@@ -15,7 +15,7 @@ from .caveats import Caveat, Note
 from .costs import Cost
 from .data_flow import chained
 from .in_notebooks import Shown
-from .node import MOST_LETTERS, Node, rebuilt
+from .node import MOST_LETTERS, Node, outermost, rebuilt
 from .profile import Profile
 from .read_only import FixedTables, ReadOnly
 from .world import Whole
@@ -102,7 +102,7 @@ class Job(Shown, FixedTables):
             ((rank, node.path), prod(node.input_shapes[0][:-1]) * node.calls if node.input_shapes else 0)
             for rank, profile in sorted(self.ranks.items())
             if profile.world.expert > 1
-            for node in _experts(profile.root)
+            for node in outermost(profile.root, _is_expert)
         )
 
     @cached_property
@@ -253,16 +253,9 @@ def _differences(profiles: tuple[Profile, ...]) -> list[str]:
     return []
 
 
-def _experts(root: Node) -> list[Node]:
-    """The outermost modules that ran and whose parameters are all of this rank's own experts."""
-    found, waiting = [], [root]
-    while waiting:
-        node = waiting.pop()
-        if node.calls and node.distinct_parameters and all(p.expert for p in node.distinct_parameters):
-            found.append(node)
-        else:
-            waiting.extend(reversed(node.children))
-    return found
+def _is_expert(node: Node) -> bool:
+    """Whether a module ran and all its parameters are of this rank's own experts."""
+    return bool(node.calls and node.distinct_parameters) and all(p.expert for p in node.distinct_parameters)
 
 
 def _listed(names: list[str]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +29,18 @@ class Call:
     """What a reader should know of inputs that were made without being asked for."""
     together: frozenset[str] = frozenset()
     """Names of inputs that fit one another: where one is given, the others are not made."""
+
+    @classmethod
+    def of(cls, inputs: Iterable[Any]) -> Call:
+        """The call with what a function of the user's returned beside a model: args, kwargs, or a single input."""
+        args: tuple[Any, ...] = ()
+        kwargs: dict[str, Any] = {}
+        for given in inputs:
+            if isinstance(given, Mapping):
+                kwargs = dict(given)
+            else:
+                args = tuple(given) if isinstance(given, tuple | list) else (given,)
+        return cls(args, kwargs)
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -102,18 +101,9 @@ def _model_and_call(text: str, found: Any) -> tuple[Any, Call]:
     model, *inputs = found if isinstance(found, tuple) else (found,)
     if not isinstance(model, nn.Module):
         raise InputError(f"{text} is {_a(model)}, not a torch.nn.Module or a function that returns one.")
-    args: tuple[Any, ...] = ()
-    kwargs: dict[str, Any] = {}
     if len(inputs) > 2:
         raise InputError(f"{text} returned {len(inputs) + 1} things; it may return a model, its args and its kwargs.")
-    for given in inputs:
-        if isinstance(given, Mapping):
-            kwargs = dict(given)
-        elif isinstance(given, tuple | list):
-            args = tuple(given)
-        elif given is not None:
-            args = (given,)
-    return model, Call(args, kwargs)
+    return model, Call.of(given for given in inputs if given is not None)
 
 
 def _a(value: Any) -> str:
