@@ -6,8 +6,8 @@ import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-import torch
 from torch import nn
 
 from ..analysis.phase_filter import only
@@ -44,14 +44,7 @@ class Follower:
         self._in_step = False
         self._waited = False
 
-    def begin(
-        self,
-        model: nn.Module,
-        optimizer: torch.optim.Optimizer | None = None,
-        *,
-        world: World = ALONE,
-        main: bool = True,
-    ) -> None:
+    def begin(self, model: nn.Module, optimizer: Any = None, *, world: World = ALONE, main: bool = True) -> None:
         """Training begins, perhaps not for the first time; only the `main` process writes files."""
         self.stop()
         self.profile = None

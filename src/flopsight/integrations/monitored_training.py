@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import nn
 
 from ..loop.monitor.monitoring import Monitor
@@ -34,14 +33,7 @@ class MonitoredTraining:
         """The run so far; None before training begins."""
         return self._ran if self._live is None else self._live.summary()
 
-    def begin(
-        self,
-        model: nn.Module,
-        optimizer: torch.optim.Optimizer | None = None,
-        *,
-        world: World = ALONE,
-        main: bool = True,
-    ) -> None:
+    def begin(self, model: nn.Module, optimizer: Any = None, *, world: World = ALONE, main: bool = True) -> None:
         """Training begins; only the `main` process hands figures over. A monitor finds its `world` by itself."""
         self.end()
         self._handed = 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -110,17 +111,18 @@ def config_keys(model_type: str) -> list[str]:
 @cache
 def registered_models(library: str) -> tuple[str, ...]:
     """The models that timm or torchvision register, by name."""
-    folder = needed_folder(library) / "models"
-    texts = (path.read_text(encoding="utf-8") for path in folder.rglob("*.py"))
-    return tuple(sorted({found["name"] or found["function"] for text in texts for found in REGISTERED.finditer(text)}))
+    return tuple(sorted({found["name"] or found["function"] for found in _models(library, REGISTERED)}))
 
 
 @cache
 def diffusers_models() -> tuple[str, ...]:
     """The model classes of diffusers."""
-    folder = needed_folder("diffusers") / "models"
-    texts = (path.read_text(encoding="utf-8") for path in folder.rglob("*.py"))
-    return tuple(sorted({name for text in texts for name in DIFFUSERS_MODEL.findall(text)}))
+    return tuple(sorted({found[1] for found in _models("diffusers", DIFFUSERS_MODEL)}))
+
+
+def _models(library: str, pattern: re.Pattern[str]) -> Iterator[re.Match[str]]:
+    for path in (needed_folder(library) / "models").rglob("*.py"):
+        yield from pattern.finditer(path.read_text(encoding="utf-8"))
 
 
 def optimizers() -> list[str]:

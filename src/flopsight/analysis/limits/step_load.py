@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from math import prod
 
 from ...results.ceilings import Ceilings
+from ...results.costs import summed
 from ...results.node import Node
 from ...results.profile import Profile
 from ...results.records import FORWARD, Parameter
@@ -139,13 +140,10 @@ def mean_load(loads: Sequence[tuple[Load, float]]) -> Load:
     pieces: dict[str, Piece] = {}
     for path in dict.fromkeys(path for load, _ in loads for path in load.pieces):
         parts = [(load.pieces[path], weight / whole) for load, weight in loads if path in load.pieces]
-        macs: defaultdict[tuple[str, str], float] = defaultdict(float)
-        for piece, share in parts:
-            for key, work in piece.macs.items():
-                macs[key] += work * share
+        macs = summed((key, work * share) for piece, share in parts for key, work in piece.macs.items())
         last = parts[-1][0]
         cache = sum(piece.cache * share for piece, share in parts)
-        pieces[path] = Piece(dict(macs), last.weights, last.rows, last.experts, cache)
+        pieces[path] = Piece(macs, last.weights, last.rows, last.experts, cache)
     return Load(pieces, loads[0][0].tokens)
 
 

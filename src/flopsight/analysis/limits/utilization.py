@@ -8,14 +8,13 @@ attention's backward forms again. With several dtypes, utilization = sum(FLOPs /
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 
 from ... import units
 from ...errors import InputError
 from ...hardware.named import named_ceilings
 from ...results.ceilings import Conditions, peak_key, unit_name
-from ...results.costs import Cost, OpRow
+from ...results.costs import Cost, OpRow, summed
 from ...results.node import Node
 from ...results.profile import Profile
 from ...results.records import BACKWARD, FORWARD, PHASES, RECOMPUTE
@@ -98,18 +97,13 @@ def model_work(profile: Profile, *, causal: bool = False, peaks: Mapping[str, fl
         # the masked share of what is repeated goes with the repetition
         return once - cost.skipped_macs * once / cost.macs if causal and cost.macs else once
 
-    work: defaultdict[str, float] = defaultdict(float)
-    for dtype, cost in _matrix_work(profile, (FORWARD, BACKWARD), peaks):
-        work[dtype] += 2 * needed(cost)
-    return dict(work)
+    return summed((dtype, 2.0 * needed(cost)) for dtype, cost in _matrix_work(profile, (FORWARD, BACKWARD), peaks))
 
 
 def hardware_work(profile: Profile) -> dict[str, float]:
     """FLOPs of one step by dtype: model work, checkpointed forwards and what kernels repeat."""
-    work: defaultdict[str, float] = defaultdict(float)
-    for dtype, cost in _matrix_work(profile, (FORWARD, BACKWARD, RECOMPUTE)):
-        work[dtype] += 2 * cost.macs
-    return dict(work)
+    rows = _matrix_work(profile, (FORWARD, BACKWARD, RECOMPUTE))
+    return summed((dtype, 2.0 * cost.macs) for dtype, cost in rows)
 
 
 def step_seconds(profile: Profile | Conditions) -> float | None:
