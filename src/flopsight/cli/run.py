@@ -66,7 +66,7 @@ def run(
     elif steps is not None:
         first, last = parse_steps(steps, "--steps")
     program = Program(words[0], tuple(words[1:]), is_module=module)
-    report = Delivery(
+    delivery = Delivery(
         path=Path.cwd() / (output or _default_name(program, first, last)),  # the script may go to another folder
         formats=(format,) if format else settings.formats or ("tree",),
         depth=settings.module_depth,
@@ -78,7 +78,7 @@ def run(
         budgets=settings.budgets,
     )
     # As `python` ends: what the script left in stdout, or that it closed stdout, is not ours to judge.
-    raise SystemExit(profile_script(program, Search(first, last, model, per), report))
+    raise SystemExit(profile_script(program, Search(first, last, model, per), delivery))
 
 
 def _monitor(program: Program, model: str | None, output: Path | None, every: int, given: Mapping[str, object]) -> int:

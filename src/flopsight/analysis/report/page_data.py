@@ -17,7 +17,7 @@ from ..figures import Figure, shown
 from ..folding import alike, folded_paths
 from ..tables import mark, op_totals
 from .page_graph import graph
-from .page_step import KINDS, Step, step_of
+from .page_step import ROW_KINDS, Step, step_of
 
 MOST_OP_ROWS = 40_000
 """Operator rows by module up to which the page holds them; a larger profile shows operators of the whole only."""
@@ -114,7 +114,7 @@ def modules(step: Step, metrics: Iterable[Figure], bound: Sequence[str] = (), *,
         "input": [words.number(_shapes(node.input_shapes)) for node in nodes],
         "output": [words.number(_shapes(node.output_shapes)) for node in nodes],
         "extra": [words.number(node.extra_repr) for node in nodes],
-        "mark": [words.number("" if node.path in KINDS else mark(node)) for node in nodes],
+        "mark": [words.number("" if node.path in ROW_KINDS else mark(node)) for node in nodes],
         "bound": [words.number(word) for word in bound] or [0 for _ in nodes],
         "parent": parent,
         "calls": [node.calls for node in nodes],

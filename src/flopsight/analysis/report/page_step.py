@@ -15,7 +15,7 @@ from ..limits.utilization import step_seconds
 
 UPDATE, DATA = "<optimizer>", "<data>"
 """Rows beside the model's modules, named like `<outside>`."""
-KINDS = {OUTSIDE: "loss, glue", UPDATE: "update of the parameters", DATA: "wait for the next batch"}
+ROW_KINDS = {OUTSIDE: "loss, glue", UPDATE: "update of the parameters", DATA: "wait for the next batch"}
 
 
 @dataclass(frozen=True)
@@ -100,6 +100,6 @@ def _measured(root: Node, *, backward: bool) -> dict[str, float]:
 
 def _with_rows(root: Node, timed: Collection[str]) -> Node:
     """The model with a row for each part of the step that is not a module's."""
-    rows = {path: Node(path, path, kind) for path, kind in KINDS.items() if path in timed}
-    rows |= {one.path: replace(one, kind=KINDS[OUTSIDE]) for one in root.children if one.path == OUTSIDE}
+    rows = {path: Node(path, path, kind) for path, kind in ROW_KINDS.items() if path in timed}
+    rows |= {one.path: replace(one, kind=ROW_KINDS[OUTSIDE]) for one in root.children if one.path == OUTSIDE}
     return replace(root, children=(*(one for one in root.children if one.path != OUTSIDE), *rows.values()))
