@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from html import escape
 from importlib import import_module
-from typing import Any, Protocol, TextIO
+from typing import Any, Protocol, TextIO, TypeVar
 
 EVERY = 0.5
 """Seconds between two updates of the elapsed time."""
@@ -23,6 +23,7 @@ COUNTING = "counting"
 """The only phase of a profile in which no clock of ours runs, so that a thread may wake up."""
 
 
+Teller = TypeVar("Teller", bound=Callable[..., None])
 Told = Callable[[int, int, float | None], None]
 """Called with the points done, all points, and the seconds left."""
 
@@ -105,23 +106,18 @@ class Progress:
 
 
 @contextmanager
-def phases(progress: Callable[[str], None] | bool | None) -> Iterator[Callable[[str], None] | None]:
-    """What is called with each phase: the user's function, a bar or lines where progress is True, else None."""
+def told(progress: Teller | bool | None, show: Callable[[Progress], Teller]) -> Iterator[Teller | None]:
+    """What is told how far the work is: the user's function, a bar or lines where progress is True, else None."""
     if progress is not True:
         yield progress or None
         return
     with Progress(asked=True) as say:
-        yield lambda doing: say(doing, timed=doing != COUNTING)
+        yield show(say)
 
 
-@contextmanager
-def points(progress: Told | bool | None, *, timed: bool) -> Iterator[Told | None]:
-    """What is called with each point of a sweep: the user's function, a bar or lines where progress is True, else None."""
-    if progress is not True:
-        yield progress or None
-        return
-    with Progress(asked=True) as say:
-        yield by_points(say, timed=timed)
+def by_phases(say: Progress) -> Callable[[str], None]:
+    """Shows each phase of a profile."""
+    return lambda doing: say(doing, timed=doing != COUNTING)
 
 
 def by_points(say: Progress, *, timed: bool) -> Told:

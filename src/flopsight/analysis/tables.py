@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ..errors import check_known
-from ..results.costs import FREE, Cost, known_sum
+from ..results.costs import FREE, Cost, OpRow, summed
 from ..results.node import Node
 from ..results.profile import Profile
 from ..results.records import OUTSIDE, Parameter, Shape
@@ -102,29 +102,10 @@ def depth_table(root: Node, limit: int | None = None) -> list[dict[str, KindTota
     return table
 
 
-@dataclass(frozen=True)
-class OpTotal:
-    """All calls of one op in one phase, over the whole profile."""
-
-    op: str
-    phase: str
-    status: str
-    calls: int
-    cost: Cost
-    seconds: float | None = None
-    """Measured: of its kernels on a device, of the op on the host in a traced run on a CPU."""
-
-
-def op_totals(root: Node) -> list[OpTotal]:
-    """Every op by phase, most FLOPs first, then most bytes."""
-    found: dict[tuple[str, str, str], tuple[int, Cost, float | None]] = {}
-    for node in root.walk():
-        for row in node.ops:
-            key = row.op, row.phase, row.status
-            calls, cost, seconds = found.get(key, (0, FREE, None))
-            found[key] = calls + row.calls, cost + row.cost, known_sum((seconds, row.seconds))
-    totals = [OpTotal(*key, calls, cost, seconds) for key, (calls, cost, seconds) in found.items()]
-    return sorted(totals, key=lambda total: (-total.cost.flops, -total.cost.bytes, total.op))
+def op_totals(root: Node) -> list[OpRow]:
+    """Every op by phase over the whole profile, most FLOPs first, then most bytes; other fields are those of its first row."""
+    found = summed(((row.op, row.phase, row.status), row) for node in root.walk() for row in node.ops)
+    return sorted(found.values(), key=lambda total: (-total.cost.flops, -total.cost.bytes, total.op))
 
 
 def records(profile: Profile) -> list[dict[str, str | int | float | bool | None]]:

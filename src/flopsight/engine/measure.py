@@ -23,7 +23,7 @@ from ..distributed.job_options import job_options
 from ..distributed.topology import is_engine
 from ..errors import CheckFailed, InputError, whole_number
 from ..hardware.free_memory import free_memory
-from ..progress import COUNTING, phases
+from ..progress import COUNTING, by_phases, told
 from ..results.caveats import Note
 from ..results.profile import Profile
 from ..results.timings import TIME_BUDGET
@@ -146,7 +146,7 @@ def profile(
         )
     with run_of(model, args, kwargs, input_shape, train=train, loss=loss, optimizer=optimizer) as run:
         _warn_of_copies(run, on)
-        with run_on(run, on) as chosen, phases(progress) as say:
+        with run_on(run, on) as chosen, told(progress, by_phases) as say:
             result = profile_run(
                 chosen,
                 warmup=warmup,

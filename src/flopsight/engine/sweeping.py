@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -12,8 +13,7 @@ from torch import nn
 
 from ..capture.model.tensors import tensors_in
 from ..errors import FlopsightError, InputError
-from ..progress import Told
-from ..progress import points as showing_points
+from ..progress import Told, by_points, told
 from ..results.sweep import AxisValue, Point, Sweep
 from ..targets.address import parse_address
 from ..targets.axes import BATCH, DTYPE, SEQ, changed_address, check_sweep, sized_inputs
@@ -75,11 +75,11 @@ def sweep(
     combinations = [dict(zip(checked, values, strict=True)) for values in product(*checked.values())]
     begun = time.monotonic()
     problem: Exception | None = None
-    with showing_points(progress, timed=not meta) as told:
+    with told(progress, partial(by_points, timed=not meta)) as tell:
         for done, values in enumerate(combinations):
-            if told is not None:
+            if tell is not None:
                 passed = time.monotonic() - begun
-                told(done, len(combinations), passed / done * (len(combinations) - done) if done else None)
+                tell(done, len(combinations), passed / done * (len(combinations) - done) if done else None)
             try:
                 points.append(_measured(_plain(values), source(values), how))
             except (FlopsightError, TargetRaised, RuntimeError) as found:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..analysis.figures import BOOK, shown
 from ..analysis.sweep_figures import memory_of
@@ -55,8 +54,7 @@ def svg_plots(sweep: Sweep) -> str:
     return f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" viewBox="0 0 {WIDTH} {height}">\n{"".join(moved)}</svg>\n'
 
 
-@dataclass(frozen=True)
-class _Mark:
+class Mark(NamedTuple):
     """A point of a plot."""
 
     x: float
@@ -64,33 +62,28 @@ class _Mark:
     fits: bool
 
 
-def lines_of(rows: Sequence[Row], axes: Sequence[str], figure: str) -> tuple[str, dict[str, list[tuple[float, float]]]]:
+def lines_of(rows: Sequence[Row], axes: Sequence[str], figure: str) -> tuple[str, dict[str, list[Mark]]]:
     """The axis with most values, and a figure along it for each combination of the others."""
-    axis, found = _marked(rows, axes, figure)
-    return axis, {name: [(mark.x, mark.y) for mark in marks] for name, marks in found.items()}
-
-
-def _marked(rows: Sequence[Row], axes: Sequence[str], figure: str) -> tuple[str, dict[str, list[_Mark]]]:
     axis = max(axes, key=lambda name: len({row[name] for row in rows if is_number(row[name])}))
-    lines: dict[str, list[_Mark]] = {}
+    lines: dict[str, list[Mark]] = {}
     for row in rows:
         if is_number(row[axis]) and row[axis] > 0 and row.get(figure):
             rest = ", ".join(f"{name}={axis_text(row[name])}" for name in axes if name != axis)
             fits = row.get("fits") is not False
-            lines.setdefault(rest, []).append(_Mark(float(row[axis]), float(row[figure]), fits))
+            lines.setdefault(rest, []).append(Mark(float(row[axis]), float(row[figure]), fits))
     if not lines:
         raise InputError(f"No point of this sweep has {BOOK[figure].short} to plot. Write .csv, .md or .txt.")
     return axis, lines
 
 
-def from_the_top(lines: Mapping[str, Sequence[tuple[float, float]]]) -> list[str]:
+def from_the_top(lines: Mapping[str, Sequence[Mark]]) -> list[str]:
     """The names of lines in the order in which they end on the right."""
-    return sorted(lines, key=lambda name: -max(lines[name])[1])
+    return sorted(lines, key=lambda name: -max(lines[name]).y)
 
 
 def svg_plot(rows: Sequence[Row], axes: Sequence[str], figure: str = "flops", limit: float | None = None) -> str:
     """One figure, both scales logarithmic; `limit` is a value that is drawn across."""
-    axis, lines = _marked(rows, axes, figure)
+    axis, lines = lines_of(rows, axes, figure)
     marks = [mark for found in lines.values() for mark in found]
     heights = [mark.y for mark in marks] + ([limit] if limit else [])
     across, up = _scale([mark.x for mark in marks]), _scale(heights)
@@ -107,7 +100,7 @@ def svg_plot(rows: Sequence[Row], axes: Sequence[str], figure: str = "flops", li
             line(LEFT, y, WIDTH - RIGHT, y, LIMIT),
             words(LEFT + 6, y - 5, f"memory {BOOK[figure].text(limit)}", colour=LIMIT),
         ]
-    order = from_the_top({name: [(mark.x, mark.y) for mark in found] for name, found in lines.items()})
+    order = from_the_top(lines)
     for number, (name, found) in enumerate(lines.items()):
         colour, ordered = LINES[number % len(LINES)], sorted(found, key=lambda mark: mark.x)
         drawn.append(curve([place(mark.x, mark.y) for mark in ordered], colour))

@@ -9,8 +9,8 @@ from .. import units
 from ..analysis.figures import BOOK, Value
 from ..analysis.folding import fold
 from ..analysis.passes import to_depth
-from ..analysis.tables import OpTotal, TableRow, op_totals, own_rows
-from ..results.costs import known_sum
+from ..analysis.tables import TableRow, op_totals, own_rows
+from ..results.costs import OpRow, known_sum
 from ..results.profile import Profile
 from .columns import figures
 from .page import Column, Grid, Heading, Lines, Page
@@ -98,7 +98,7 @@ def _legend(rows: Sequence[TableRow], left_out: int) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def _ops(ops: Sequence[OpTotal], everything: Sequence[OpTotal]) -> Grid:
+def _ops(ops: Sequence[OpRow], everything: Sequence[OpRow]) -> Grid:
     whole = sum(op.cost.flops for op in everything) or 1
     known = [op.status != "unknown" for op in ops]
     times = tuple("" if op.seconds is None else units.seconds(op.seconds) for op in ops)

@@ -30,11 +30,13 @@ class SweepPictures:
         picture, axes = canvas(width, max(2.3, 0.5 * width))
         for place, (name, points) in enumerate(lines.items()):
             colour, dash = HUES[(place + 5) % len(HUES)], DASHES[place % len(DASHES)]
+            along, heights, _ = zip(*sorted(points), strict=True)
             axes.plot(
-                *zip(*sorted(points), strict=True), color=colour, linestyle=dash, marker=MARKERS[place % len(MARKERS)],
+                along, heights, color=colour, linestyle=dash, marker=MARKERS[place % len(MARKERS)],
                 markersize=3.5, linewidth=1.1, label=plain(name or axis),
             )  # fmt: skip
-        across, up = ([point[side] for line in lines.values() for point in line] for side in (0, 1))
+        points = [point for line in lines.values() for point in line]
+        across, up = [point.x for point in points], [point.y for point in points]
         axes.set(xlabel=plain(axis), ylabel=BOOK[figure].full)
         for values, scale in ((across, axes.set_xscale), (up, axes.set_yscale)):
             if min(values) > 0 and max(values) / min(values) >= LOG_FROM:
