@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import fields, replace
+from functools import reduce
+from operator import add
 
 import torch
 
@@ -15,7 +17,6 @@ from ..capture.twin.meta_copy import NoTwinError
 from ..distributed.shards import unsharded, whole_tensor
 from ..distributed.topology import rank_and_size, with_pipeline, world_of
 from ..results.comm import CommRow
-from ..results.costs import Cost
 from ..results.profile import Profile
 from ..results.records import FORWARD
 from ..results.world import Whole, World
@@ -74,20 +75,9 @@ def with_whole_of_calls(
         return _without_whole(profile, _why(problem))
     if not parts:
         return _without_whole(profile, "it was not called")
-    return replace(profile, unsharded=_sum(parts))
-
-
-def _sum(parts: list[Whole]) -> Whole:
-    """Several calls of one model."""
-    return Whole(
-        params=parts[0].params,
-        active_params=parts[0].active_params,
-        macs=sum(part.macs for part in parts),
-        flops=sum(part.flops for part in parts),
-        backward=sum((part.backward for part in parts), start=Cost()),
-        recompute=sum((part.recompute for part in parts), start=Cost()),
-        activation_bytes=max(part.activation_bytes for part in parts),
-    )
+    one, saved = parts[0], max(part.activation_bytes for part in parts)
+    work = replace(reduce(add, parts), params=one.params, active_params=one.active_params)
+    return replace(profile, unsharded=replace(work, activation_bytes=saved, peak_bytes=None))
 
 
 def _of_a_part(profile: Profile) -> Profile:

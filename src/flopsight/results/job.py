@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from functools import cached_property
+from functools import cached_property, reduce
 from itertools import pairwise
 from math import prod
+from operator import add
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -69,7 +70,7 @@ class Job(Shown, FixedTables):
         known = [replica for replica in replicas if replica is not None]
         if len(known) < len(replicas):
             return None
-        return known[0] if len(known) == 1 else _sum(known)
+        return reduce(add, known)
 
     @property
     def slowest(self) -> int | None:
@@ -192,17 +193,9 @@ def _elements(root: Node, *, expert: bool) -> int:
     return sum(parameter.elements for parameter in root.distinct_parameters if parameter.expert == expert)
 
 
-def _sum(parts: list[Whole]) -> Whole:
-    names = ("params", "macs", "flops", "activation_bytes")
-    sums: dict[str, Any] = {name: sum(getattr(part, name) for part in parts) for name in names}
-    sums |= {name: sum((getattr(part, name) for part in parts), start=Cost()) for name in ("backward", "recompute")}
-    active = [part.active_params for part in parts if part.active_params is not None]
-    return Whole(**sums, active_params=sum(active) if len(active) == len(parts) else None)
-
-
 def _mean(parts: list[Whole]) -> Whole:
     """Ranks that exchange tokens do together what belongs to all their batches: one batch is the mean."""
-    total, ways = _sum(parts), len(parts)
+    total, ways = reduce(add, parts), len(parts)
 
     def share(value: Any) -> Any:
         if isinstance(value, Cost):

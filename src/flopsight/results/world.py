@@ -59,3 +59,10 @@ class Whole:
     """Most memory alive at once, if one device held it all; None if that is not known."""
     active_params: int | None = None
     """Those of `params` that one token passes; None if that is not known."""
+
+    def __add__(self, other: Whole) -> Whole:
+        """Both parts of one model; what memory it has at most when all of it runs is not known."""
+        active = [part.active_params for part in (self, other) if part.active_params is not None]
+        names = ("params", "macs", "flops", "backward", "recompute", "activation_bytes")
+        sums = {name: getattr(self, name) + getattr(other, name) for name in names}
+        return Whole(**sums, active_params=sum(active) if len(active) == 2 else None)

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from .. import units
 from .address import Address
 from .blueprint import Blueprint, Call, Sizes
 from .changes import type_hints, typed, typed_arguments
@@ -35,9 +36,12 @@ def torchvision_blueprint(address: Address) -> Blueprint:
             return models.get_model(address.name, weights=None, **(backbone | arguments))
 
     size = _trained_size(models, address.name)
-    return Blueprint(
-        build, lambda _, sizes: Call((torch.randn(sizes.batch or 1, *size),), remark=_said((sizes.batch or 1, *size)))
-    )
+
+    def inputs(_: Any, sizes: Sizes) -> Call:
+        shape = (sizes.batch or 1, *size)
+        return Call((torch.randn(shape),), remark=f"input {units.shape(shape)}")
+
+    return Blueprint(build, inputs)
 
 
 def _trained_size(models: Any, name: str) -> tuple[int, ...]:
@@ -61,7 +65,7 @@ def timm_blueprint(address: Address) -> Blueprint:
 
     def inputs(model: Any, sizes: Sizes) -> Call:
         shape = (sizes.batch or 1, *_image(model, arguments))
-        return Call((torch.randn(shape),), remark=_said(shape))
+        return Call((torch.randn(shape),), remark=f"input {units.shape(shape)}")
 
     return Blueprint(build, inputs)
 
@@ -94,7 +98,3 @@ def _image(model: Any, arguments: dict[str, Any]) -> tuple[int, int, int]:
     size = arguments.get("img_size", (height, width))
     height, width = size if isinstance(size, tuple | list) else (size, size)
     return int(arguments.get("in_chans", channels)), int(height), int(width)
-
-
-def _said(shape: tuple[int, ...]) -> str:
-    return f"input {'x'.join(map(str, shape))}"
