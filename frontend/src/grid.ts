@@ -3,7 +3,7 @@ import { clear, el } from "./dom";
 import { copyMenu } from "./export";
 import type { Store } from "./state";
 import type { Grid } from "./types";
-import { growth, say } from "./units";
+import { change, growth, say } from "./units";
 
 const FIRST_ROWS = 300;
 
@@ -14,11 +14,12 @@ export function gridView(grid: Grid, store: Store | null): HTMLElement {
   const table = el("table", { class: "grid" });
   const more = el("button", { type: "button", onclick: () => { most = Infinity; draw(); } });
   const order = grid.rows.map((_, i) => i);
+  const differs = (i: number) => grid.columns[i]!.label.startsWith("change");
   const text = (value: string | number | null, i: number) => {
     const unit = grid.columns[i]!.unit;
     if (typeof value === "string" || unit === "text" || unit === "number") return String(value ?? "");
     if (unit === "growth") return value === null ? "new" : growth(value);
-    return say(value, unit);
+    return differs(i) ? change(value, unit) : say(value, unit);
   };
   /** The longest bar of a column; none where all rows have the same. */
   const largest = grid.columns.map((_, i) => {
@@ -47,7 +48,7 @@ export function gridView(grid: Grid, store: Store | null): HTMLElement {
         if (at === 0 && module !== null && store) {
           return el("td", { class: "left" }, el("button", { type: "button", class: "link", onclick: () => store.set({ tab: "modules", focus: module }) }, shown));
         }
-        const sign = (unit === "growth" || grid.columns[at]!.label.startsWith("change")) && typeof value === "number" ? (value > 0 ? " grew" : value < 0 ? " fell" : "") : "";
+        const sign = differs(at) && typeof value === "number" ? (value > 0 ? " grew" : value < 0 ? " fell" : "") : "";
         const share = unit !== "text" && typeof value === "number" && largest[at] ? Math.abs(value) / largest[at]! : 0;
         return el("td", { class: (unit === "text" ? "left" : "num") + sign, style: share ? `--share:${(share * 100).toFixed(1)}%` : undefined }, shown);
       })));

@@ -4,14 +4,16 @@ import { copyMenu } from "./export";
 import type { Store } from "./state";
 import type { Group, Tree } from "./tree";
 import type { Metric } from "./types";
-import { say } from "./units";
+import { change, say } from "./units";
 
 const HEIGHT = 26;
 const EDGES = 18; // borders, and a scrollbar below if there is one
 const SPARE = 8;
 const MOST_PRINTED = 400;
 /** Widths in pixels: of a column, of one with a long title, of the output's shape, and bounds of the names'. */
-const [COLUMN, LONG, SHAPE, LEAST_NAME, MOST_NAME] = [84, 126, 116, 170, 440];
+const [COLUMN, LONG, SHAPE, LEAST_NAME, MOST_NAME] = [84, 126, [116, 210], 170, 440] as const;
+/** About as many pixels as a digit takes, and those around a cell's text. */
+const [DIGIT, PADDING] = [7.6, 20];
 
 interface Row { group: Group; depth: number }
 
@@ -24,8 +26,12 @@ export class TreeTable {
   private rows: Row[] = [];
   private at = 0;
   private shown = false;
+  private readonly shape: number;
 
   constructor(private readonly tree: Tree, private readonly store: Store) {
+    const { output, words } = tree.modules;
+    const longest = output.reduce((most, word) => Math.max(most, words[word]!.length), 0);
+    this.shape = Math.min(SHAPE[1], Math.max(SHAPE[0], longest * DIGIT + PADDING));
     this.scroller.append(el("div", { class: "heads", role: "rowgroup" }, this.head), this.body);
     this.element.append(this.controls(), this.scroller);
     this.scroller.addEventListener("scroll", () => this.draw());
@@ -174,10 +180,10 @@ export class TreeTable {
   /** Widths that fill the table without cutting a column, if there is room for all. */
   private fit(): void {
     const columns = this.columns.map((metric) => (metric.label.length > 16 || /\S{11}/.test(metric.label) ? LONG : COLUMN));
-    const rest = this.scroller.clientWidth - columns.reduce((sum, width) => sum + width, 0) - SHAPE;
+    const rest = this.scroller.clientWidth - columns.reduce((sum, width) => sum + width, 0) - this.shape;
     const narrow = this.scroller.clientWidth < 700;
     const name = Math.max(narrow ? 150 : LEAST_NAME, Math.min(MOST_NAME, rest));
-    this.scroller.style.setProperty("--columns", `${name}px ${columns.map((width) => `${width}px`).join(" ")} ${SHAPE + Math.max(0, rest - name)}px`);
+    this.scroller.style.setProperty("--columns", `${name}px ${columns.map((width) => `${width}px`).join(" ")} ${this.shape + Math.max(0, rest - name)}px`);
   }
 
   private drawHead(): void {
@@ -226,7 +232,8 @@ export class TreeTable {
         type: "button", class: "twist", tabindex: "-1", "aria-label": `${open ? "Collapse" : "Expand"} ${tree.title(group)}`, "data-opens": String(opens), disabled: !opens,
         onclick: (event: MouseEvent) => { event.stopPropagation(); this.toggle(group); },
       }, opens ? (open ? "▾" : "▸") : ""),
-      flat && group.key ? `${group.key}: ${tree.kind(group)}` : tree.label(group),
+      group.parent ? (flat ? group.key : group.name) : tree.kind(group),
+      group.parent && tree.kind(group) ? el("span", { class: "kind" }, `: ${tree.kind(group)}`) : null,
       group.modules.length > 1 ? el("b", { class: "times" }, tree.times(group)) : null,
       group.run > 1 && open && opens && !store.state.apart ? this.parting(group) : null,
       mark ? el("i", { class: "soft" }, ` ${mark}`) : null,
@@ -235,7 +242,7 @@ export class TreeTable {
       const value = tree.value(metric, group, own);
       const whole = metric.total[0];
       const share = metric.adds && value && whole ? Math.min(1, value / whole) : 0;
-      return el("span", { class: "td num", role: "gridcell", style: share ? `--share:${(share * 100).toFixed(1)}%` : undefined }, say(value, metric.unit));
+      return el("span", { class: "td num", role: "gridcell", style: share ? `--share:${(share * 100).toFixed(1)}%` : undefined }, metric.id.startsWith("more_") ? change(value, metric.unit) : say(value, metric.unit));
     });
     const chosen = group.key === store.state.focus;
     return el("div", {
@@ -243,7 +250,7 @@ export class TreeTable {
       "aria-expanded": opens ? String(open) : undefined, "aria-selected": String(chosen), "aria-rowindex": place + 2, "data-path": group.key,
       onclick: () => { this.at = place; store.set({ focus: group.key }); this.draw(); },
       ondblclick: () => this.toggle(group),
-    }, name, ...cells, el("span", { class: "td shape soft", role: "gridcell" }, tree.word(tree.modules.output, group)));
+    }, name, ...cells, el("span", { class: "td shape soft", role: "gridcell", title: tree.word(tree.modules.output, group) }, tree.word(tree.modules.output, group)));
   }
 
   /** The button that shows the blocks of a stack one by one, or as one again. */

@@ -36,6 +36,11 @@ export function growth(value: number): string {
   return `${value > 0 ? "+" : "−"}${percent(Math.abs(value))}`;
 }
 
+/** A difference, with its sign. */
+export function change(value: Num, unit: Metric["unit"]): string {
+  return `${value !== null && value > 0 ? "+" : ""}${say(value, unit)}`;
+}
+
 export function say(value: Num | undefined, unit: Metric["unit"]): string {
   if (value === null || value === undefined) return "";
   if (unit === "bytes") return si(value, "B");

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { growth, percent, say, seconds, si } from "../src/units";
+import { change, growth, percent, say, seconds, si } from "../src/units";
 
 test("three significant digits, also where rounding adds one", () => {
   assert.equal(si(9.996e9, "B"), "10.0 GB");
@@ -17,6 +17,10 @@ test("a time has the unit that suits it", () => {
 test("shares and changes", () => {
   assert.deepEqual([0, 0.0004, 0.325, 0.9999, 1.2].map(percent), ["0.0%", "<0.1%", "32.5%", "100%", "120.0%"]);
   assert.deepEqual([0, 0.5, -0.25].map(growth), ["=", "+50.0%", "−25.0%"]);
+});
+
+test("a difference has its sign", () => {
+  assert.deepEqual([38.7e9, -2048, 0].map((value) => change(value, "count")), ["+38.7 G", "-2.05 k", "0"]);
 });
 
 test("what is not known is empty", () => {

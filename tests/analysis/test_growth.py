@@ -32,6 +32,20 @@ def test_two_values_give_a_line():
     assert (growth.constant, growth.linear, growth.quadratic) == pytest.approx((4, 12, 0))
 
 
+def test_two_points_are_never_read_as_negative_work():
+    # 3 x + 2 x^2 at 4 and 8: a line through 44 and 152 would begin at -64
+    growth = fit_growth([4, 8], [44, 152])
+    assert (growth.constant, growth.linear, growth.quadratic) == pytest.approx((0, 24, 128))
+    assert not growth.exact
+    # 5 x^2: one part, which the second point confirms
+    assert fit_growth([4, 8], [80, 320]).exact
+    # x^3 lies on no curve without a negative part, nor does what shrinks
+    assert not fit_growth([4, 8], [64, 512]).plausible
+    assert not fit_growth([4, 8], [64, 32]).plausible
+    # a window of 2 over x steps: 2 x - 4 is negative at 0, and a third point confirms it
+    assert fit_growth([4, 8, 16], [4, 12, 28]).plausible
+
+
 def test_what_is_no_polynomial_says_so():
     assert not fit_growth([1, 2, 3, 4], [2, 4, 8, 16]).exact
 

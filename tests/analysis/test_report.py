@@ -171,3 +171,12 @@ def test_a_point_leads_to_the_nearest_module_that_is_shown_and_an_op_outside_to_
 
     assert (before, outside) == (-1, -1)
     assert nodes[inside].path == "feature_extractor.0"
+
+
+def test_only_a_training_step_has_figures_of_its_backward():
+    # both have parameters that would get gradients; only the second ran a backward
+    forward, trained = (
+        {metric["id"] for metric in report(profile)["modules"]["metrics"]} for profile in (lenet(), stack())
+    )
+    assert "grad_bytes" not in forward
+    assert "grad_bytes" in trained

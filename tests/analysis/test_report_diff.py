@@ -5,6 +5,7 @@ from dataclasses import replace
 from profiles import lenet, module, rooted
 
 from flopsight.analysis.compare import compare
+from flopsight.analysis.figures import BOOK
 from flopsight.analysis.report.page_diff import diff_report, diff_tiles, diff_verdict
 from flopsight.results.profile import Profile
 
@@ -66,8 +67,16 @@ def test_times_that_cannot_be_compared_are_not_shown_and_the_page_says_why():
 
     page = diff_report(compare(lenet(), there))
 
-    assert "latency" not in [row[0] for row in page["diff"][0]["rows"]]
+    assert not [row for row in page["diff"][0]["rows"] if BOOK["latency"].full == row[0]]
     assert "Times are not compared" in page["caveats"][-1]["text"]
+
+
+def test_the_figures_have_the_names_of_the_other_views_and_those_that_are_nothing_are_left_out():
+    page = diff_report(compare(net(module("a", "A", flops=10)), net(module("a", "A", flops=15))))
+
+    assert ["forward FLOPs", "10", "15", 0.5] in page["diff"][0]["rows"]
+    # neither side has a backward, an optimizer or a peak
+    assert [row[1:3] for row in page["diff"][0]["rows"] if row[1] == row[2] == "0"] == []
 
 
 def test_a_page_of_a_comparison_is_one_file(tmp_path):

@@ -7,6 +7,7 @@ from profiles import lenet, module, rooted, stack
 from flopsight.analysis.report.page_head import job_verdict, tiles, verdict
 from flopsight.results.job import Job
 from flopsight.results.profile import Profile
+from flopsight.results.records import Parameter
 from flopsight.results.timings import Stat, Timing
 from flopsight.results.world import World
 
@@ -23,6 +24,13 @@ def test_a_forward_has_its_parameters_work_and_time():
     assert found["Forward FLOPs"][1] == "427 M MACs"
     assert found["Time of a forward"] == ("25.7 ms", "median of 3 runs")
     assert "Backward FLOPs" not in found
+
+
+def test_parameters_of_one_rank_are_told_from_those_of_the_whole_model():
+    shard = Profile(replace(module("", "Net"), parameters=(Parameter(0, "weight", 250, whole_numel=1000),)))
+
+    assert shown(shard)["Parameters"] == ("250", "on this rank, of 1.00 k")
+    assert shown(replace(shard, part="it is a stage of a pipeline"))["Parameters"] == ("250", "on this rank")
 
 
 def test_the_peak_names_the_two_kinds_that_hold_most():

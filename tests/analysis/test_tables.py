@@ -133,6 +133,15 @@ def test_ops_are_summed_over_modules_and_kept_apart_by_phase():
     assert [(op.phase, op.calls, op.cost.macs) for op in op_totals(root)] == [("backward", 2, 20), ("forward", 4, 15)]
 
 
+def test_ops_are_ranked_by_their_time_if_they_have_one_and_by_work_below_that():
+    rows = tuple(
+        OpRow(op, "forward", 1, Cost(flops=flops), seconds=seconds)
+        for op, flops, seconds in (("mm", 900, 1e-3), ("copy", 0, 5e-3), ("add", 10, None), ("mul", 20, None))
+    )
+
+    assert [total.op for total in op_totals(rooted(module("", "Net", ops=rows)))] == ["copy", "mm", "mul", "add"]
+
+
 def test_a_folded_row_says_what_it_stands_for_once():
     rows = {row.path: row for row in tree_rows(fold(stack(12, width=8).root))}
 

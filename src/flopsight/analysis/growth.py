@@ -12,8 +12,8 @@ from ..results.profile import Profile
 
 EXACT = 1e-6
 """Share of the whole by which a fit may miss its points and still count as exact."""
-HIGHEST = 2
-"""Degree of the polynomials that are tried."""
+CURVES = ((0,), (0, 1), (1, 2), (0, 1, 2))
+"""The powers of the curves that are tried, the simplest first."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,11 @@ class Growth:
         return self.constant + self.linear + self.quadratic
 
     @property
+    def plausible(self) -> bool:
+        """Whether the parts can be read as shares: work is not negative, unless further points confirm such a curve."""
+        return self.exact or min(self.constant, self.linear, self.quadratic) >= 0
+
+    @property
     def on_curve(self) -> bool:
         """Whether the points lie on the fitted curve; those that fix it always do."""
         return self.miss <= EXACT
@@ -45,28 +50,30 @@ class Growth:
 
 
 def fit_growth(values: Sequence[float], figures: Sequence[float]) -> Growth:
-    """The polynomial of the lowest degree, at most 2, that the points lie on; the nearest one if they lie on none."""
+    """The simplest curve that the points lie on, with no negative part if there is one; the nearest one if they lie on none."""
     different = len(set(values))
-    for degree in range(min(HIGHEST + 1, different)):
-        growth = _fitted(values, figures, degree)
-        if growth.on_curve:
-            return growth
-    return growth
+    tried = [_fitted(values, figures, powers) for powers in CURVES if len(powers) <= different]
+    found = [one for one in tried if one.on_curve] or tried[-1:]
+    return next((one for one in found if one.plausible), found[0])
 
 
-def _fitted(values: Sequence[float], figures: Sequence[float], degree: int) -> Growth:
-    """The polynomial with the least squared distances, by fractions: nothing is rounded."""
+def _fitted(values: Sequence[float], figures: Sequence[float], powers: Sequence[int]) -> Growth:
+    """The curve of these powers with the least squared distances, by fractions: nothing is rounded."""
     largest = Fraction(max(values))
-    powers = [[(Fraction(value) / largest) ** power for power in range(degree + 1)] for value in values]
+    rows = [[(Fraction(value) / largest) ** power for power in powers] for value in values]
     goals = [Fraction(figure) for figure in figures]
-    columns = list(zip(*powers, strict=True))
+    columns = list(zip(*rows, strict=True))
     normal = [[_dot(one, other) for other in columns] + [_dot(one, goals)] for one in columns]
     parts = _solved(normal)
     whole = max(map(abs, goals)) or Fraction(1)
-    miss = max(abs(_dot(row, parts) - goal) for row, goal in zip(powers, goals, strict=True)) / whole
-    kept = [float(part) if abs(part) > whole * Fraction(EXACT / 10) else 0.0 for part in parts]
-    constant, linear, quadratic = (*kept, 0.0, 0.0)[:3]
-    return Growth(constant, linear, quadratic, float(miss), len(set(values)) - sum(map(bool, kept)))
+    miss = max(abs(_dot(row, parts) - goal) for row, goal in zip(rows, goals, strict=True)) / whole
+    kept = {
+        power: float(part)
+        for power, part in zip(powers, parts, strict=True)
+        if abs(part) > whole * Fraction(EXACT / 10)
+    }
+    constant, linear, quadratic = (kept.get(power, 0.0) for power in range(3))
+    return Growth(constant, linear, quadratic, float(miss), len(set(values)) - len(kept))
 
 
 def _dot(one: Sequence[Fraction], other: Sequence[Fraction]) -> Fraction:

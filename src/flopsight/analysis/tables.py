@@ -103,9 +103,9 @@ def depth_table(root: Node, limit: int | None = None) -> list[dict[str, KindTota
 
 
 def op_totals(root: Node) -> list[OpRow]:
-    """Every op by phase over the whole profile, most FLOPs first, then most bytes; other fields are those of its first row."""
+    """Every op by phase over the whole profile, most time first, then most FLOPs and bytes; other fields are those of its first row."""
     found = summed(((row.op, row.phase, row.status), row) for node in root.walk() for row in node.ops)
-    return sorted(found.values(), key=lambda total: (-total.cost.flops, -total.cost.bytes, total.op))
+    return sorted(found.values(), key=lambda one: (-(one.seconds or 0), -one.cost.flops, -one.cost.bytes, one.op))
 
 
 def records(profile: Profile) -> list[dict[str, str | int | float | bool | None]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from html import escape
 from typing import Any
 
 from ..analysis.headline import limit_unknown
@@ -85,4 +86,4 @@ def _grid(table: Table) -> Grid:
 def html(made: Generation, *, on: str | None = None) -> str:
     """The page as one HTML file that needs nothing beside it."""
     name = _title(Serving(made, on))
-    return standalone(name, draw([Heading(name)]) + body(made, on=on))
+    return standalone(name, f"<h1>{escape(name)}</h1>" + body(made, on=on))

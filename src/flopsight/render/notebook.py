@@ -34,7 +34,7 @@ STYLE = """
   td, th { text-align: right; padding: 1px 8px; white-space: nowrap; border-bottom: 1px solid #8883; background: none; }
   th { font-weight: 600; } td:first-child, th:first-child, .left { text-align: left; }
   .words td { text-align: left; white-space: normal; vertical-align: top; }
-  summary { cursor: pointer; } .note { color: #b45309; } .red { color: #c0362c; } .green { color: #1d7f46; }
+  h2 { font-size: 1em; margin: .6em 0 .2em; } summary { cursor: pointer; } .note { color: #b45309; } .red { color: #c0362c; } .green { color: #1d7f46; }
   td.bar { min-width: 9em; background: linear-gradient(90deg, HUE var(--part), transparent 0) no-repeat 0 50% / 100% 70%; }
   .said { display: flex; } .said b { flex: 0 0 5.5em; font-weight: 400; color: var(--soft); }
   .card div { display: flex; justify-content: space-between; gap: 1rem; max-width: 30em; }
@@ -146,7 +146,7 @@ def draw(page: Page) -> str:
 
 def _part(part: Heading | Lines | Grid) -> str:
     if isinstance(part, Heading):
-        return f"<b>{escape(part.text)}</b>"
+        return f"<h2>{escape(part.text)}</h2>"
     if isinstance(part, Grid):
         return table(part)
     styles = part.styles or (part.style,) * len(part.lines)
@@ -157,7 +157,7 @@ def table(grid: Grid, more: Mapping[str, Sequence[str]] = NOTHING, rows: Sequenc
     """Rows of cells; `more` are further columns whose cells are HTML already, `rows` the attributes of each row."""
     sides = ["" if column.right else "left" for column in grid.columns]
     titles = zip((*(column.title for column in grid.columns), *more), (*sides, *("left" for _ in more)), strict=True)
-    head = "".join(f"<th{_class(side)}>{escape(title)}</th>" for title, side in titles)
+    head = "".join(f"<th{_class(side)}>{escape(title)}</th>" if title else "<td></td>" for title, side in titles)
     body = []
     for place, (depth, cells) in enumerate(grid.rows()):
         styles = [

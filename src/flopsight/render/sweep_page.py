@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from .csv import csv_text
 from .formats import PICTURE_SUFFIXES
 from .html.static import standalone
 from .notebook import draw
-from .page import Column, Grid, Heading, Lines, Page
+from .page import Column, Grid, Lines, Page
 from .plain import plain
 from .sweep_plot import axis_text, is_number, panels, present, svg_plots
 
@@ -33,7 +34,8 @@ MOST_NOTES = 6
 NEXT_TO_NOTHING = 1e-3
 LOOK = """
 .plots { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 34rem), 1fr)); gap: 1rem; margin: 1rem 0; overflow-x: auto; }
-.plots svg { width: 100%; min-width: 30rem; height: auto; }
+.plots svg { width: 100%; height: auto; }
+@media (max-width: 600px) { .plots text { font-size: 19px; } }
 @media (prefers-color-scheme: dark) { .plots svg { filter: invert(1) hue-rotate(180deg); mix-blend-mode: screen; } }
 """
 WIDE = 10**6
@@ -106,7 +108,7 @@ def html(sweep: Sweep) -> str:
     name = _title(sweep)
     pictures = "".join(panels(sweep)) if _has_numbers(sweep.axes) else ""
     plots = f'<div class="plots">{pictures}</div>' if pictures else ""
-    return standalone(name, draw([Heading(name)]) + plots + draw(page(sweep)), LOOK)
+    return standalone(name, f"<h1>{escape(name)}</h1>{plots}" + draw(page(sweep)), LOOK)
 
 
 def _title(sweep: Sweep) -> str:
@@ -152,7 +154,7 @@ def _growth(sweep: Sweep, axis: str) -> Page:
     grid = Grid((
         Column("module", tuple(name or "the root" for name, _ in most), right=False),
         Column(f"{'prefill ' if any(point.generation for point in sweep.points) else ''}FLOPs at {axis}={axis_text(max(values))}", tuple(units.si(one.total) for _, one in most), keep=9),
-        *(Column(part, tuple(_share(getattr(one, part), one.total) for _, one in most), keep=8) for part in ("constant", "linear", "quadratic")),
+        *(Column(part, tuple(_share(getattr(one, part), one.total) if one.plausible else "-" for _, one in most), keep=8) for part in ("constant", "linear", "quadratic")),
         *((Column("", doubts, keep=7, right=False),) if any(doubts) else ()),
     ))  # fmt: skip
     below = (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from html import escape
 from typing import Any, NamedTuple
 
 from ..analysis.figures import BOOK, shown
@@ -91,24 +92,25 @@ def svg_plot(rows: Sequence[Row], axes: Sequence[str], figure: str = "flops", li
     def place(x: float, y: float) -> tuple[float, float]:
         return LEFT + across(x) * (WIDTH - LEFT - RIGHT), HEIGHT - BOTTOM - up(y) * (HEIGHT - TOP - BOTTOM)
 
-    drawn = [words(LEFT, TOP - 16, f"{BOOK[figure].label} by {axis}", size=15)]
+    title = f"{BOOK[figure].label} by {axis}"
+    drawn = [words(LEFT, TOP - 16, title, size=15)]
     drawn.append(words((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 12, axis, anchor="middle"))
     drawn += _scales(sorted({mark.x for mark in marks}), heights, figure, place)
     if limit:
         y = place(marks[0].x, limit)[1]
         drawn += [
             line(LEFT, y, WIDTH - RIGHT, y, LIMIT),
-            words(LEFT + 6, y - 5, f"memory {BOOK[figure].text(limit)}", colour=LIMIT),
+            words(LEFT + 6, y + 15, f"memory {BOOK[figure].text(limit)}", colour=LIMIT),
         ]
     order = from_the_top(lines)
     for number, (name, found) in enumerate(lines.items()):
         colour, ordered = LINES[number % len(LINES)], sorted(found, key=lambda mark: mark.x)
         drawn.append(curve([place(mark.x, mark.y) for mark in ordered], colour))
         drawn += [dot(*place(mark.x, mark.y), colour, hollow=not mark.fits) for mark in ordered]
-        drawn.append(words(WIDTH - RIGHT + 14, TOP + 16 + 18 * order.index(name), name or axis, colour=colour))
+        drawn.append(words(WIDTH - RIGHT + 14, TOP + 16 + 22 * order.index(name), name or axis, colour=colour))
     if not all(mark.fits for mark in marks):
         drawn.append(words(LEFT, HEIGHT - 8, "hollow: does not fit the memory", colour=NOTE))
-    size = f'width="{WIDTH}" height="{HEIGHT}" viewBox="0 0 {WIDTH} {HEIGHT}"'
+    size = f'width="{WIDTH}" height="{HEIGHT}" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(title)}"'
     head = f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif" font-size="12">'
     return "\n".join([head, '<rect width="100%" height="100%" fill="white"/>', *drawn, "</svg>"]) + "\n"
 

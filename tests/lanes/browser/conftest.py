@@ -28,7 +28,7 @@ class Browser:
     def __init__(self, driver):
         self.driver = driver
 
-    def open(self, path, hash="", size=(1400, 1000), dark=False):
+    def open(self, path, hash="", size=(1400, 1000), dark=False, ready=True):
         self.driver.set_window_size(*size)
         scheme = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
         self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": scheme})
@@ -36,7 +36,8 @@ class Browser:
         self.driver.get_log("performance")
         self.driver.get_log("browser")
         self.driver.get(path.as_uri() + hash)
-        self.wait(lambda: self.script("return document.documentElement.dataset.ready") == "yes")
+        if ready:
+            self.wait(lambda: self.script("return document.documentElement.dataset.ready") == "yes")
         return self
 
     def wait(self, condition, seconds=20):

@@ -11,7 +11,9 @@ from flopsight import zoo
 from flopsight.analysis.compare import compare
 from flopsight.results.comm import CommRow
 from flopsight.results.data_flow import DataFlow
+from flopsight.results.generation import Generation, Step
 from flopsight.results.job import Job
+from flopsight.results.run import Interval, Run, SlowStep
 from flopsight.results.timings import Stat, Timing
 from flopsight.results.world import World
 
@@ -151,3 +153,30 @@ def changed():
     plain = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 2))
     wider = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 2), nn.Softmax(-1))
     return compare(*(flopsight.count(model, (torch.ones(4, 8),)) for model in (plain, wider)))
+
+
+@cache
+def sweep():
+    """Points that fit a device's memory and points that do not."""
+    return flopsight.sweep("zoo:bert-base", {"batch": [1, 4096], "seq": [64, 128, 256]}, on="l4")
+
+
+@cache
+def plan():
+    return flopsight.plan("zoo:gpt2", gpus=8, on="h100-sxm", batch=64)
+
+
+def run():
+    """A monitored run of which one step waited."""
+    intervals = tuple(
+        Interval(5 * at, steps=5, timed=5, seconds=2.5, at_peak=0.2, tokens=5000, total_model_flops=1e12)
+        for at in range(20)
+    )
+    slow = (SlowStep(42, 1.5, 0.5, "waiting for data +1 s"),)
+    return Run(model="Net", intervals=intervals, slow=slow, profile=resnet())
+
+
+def generation():
+    """A prompt of 128 tokens and a step after it; the counts of a layer stand for both."""
+    step = flopsight.count(nn.Linear(768, 768), (torch.ones(1, 768),), on="meta")
+    return Generation(bert(), (Step(0, step),), batch=1, prompt=128, new_tokens=1, seen=128)

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from made import bert, changed, job, llama_405b, resnet
+from made import bert, changed, generation, job, llama_405b, plan, resnet, run, sweep
 
 AXE = Path(__file__).parents[3] / "frontend" / "node_modules" / "axe-core" / "axe.min.js"
 CHECK = (
@@ -11,6 +11,8 @@ CHECK = (
     " `${one.id}: ${one.nodes.slice(0, 3).map((node) => `${node.target} ${node.failureSummary}`).join('; ')}`)))"
 )
 PAGES = {"resnet": resnet, "bert": bert, "405b": llama_405b, "diff": changed, "job": job}
+PLAIN = {"sweep": sweep, "plan": plan, "run": run, "generation": generation}
+"""Pages without script."""
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
@@ -24,6 +26,17 @@ def test_no_view_has_a_violation(browser, tmp_path, name, dark):
         found[tab] = browser.driver.execute_async_script(CHECK)
 
     assert {tab: problems for tab, problems in found.items() if problems} == {}
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("width", [420, 1440])
+@pytest.mark.parametrize("name", PLAIN)
+def test_no_page_without_script_has_a_violation_or_is_wider_than_the_screen(browser, tmp_path, name, width, dark):
+    browser.open(PLAIN[name]().to_html(tmp_path / "page.html"), dark=dark, size=(width, 900), ready=False)
+    browser.script(AXE.read_text(encoding="utf-8"))
+
+    assert browser.driver.execute_async_script(CHECK) == []
+    assert browser.script("return document.documentElement.scrollWidth <= window.innerWidth")
 
 
 def test_nothing_moves_for_those_who_ask_for_that(browser, tmp_path):

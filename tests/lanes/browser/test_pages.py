@@ -71,6 +71,16 @@ def test_no_column_is_cut_on_a_wide_screen(browser, page):
         assert browser.script(cut) == [], tab
 
 
+def test_shapes_and_names_have_room_for_what_they_hold(browser, page):
+    browser.open(page(bert()), size=(1440, 1000))
+    cut = "return [...document.querySelectorAll('.rows .td')].filter((one) => one.scrollWidth > one.clientWidth).map((one) => one.textContent)"
+    assert browser.script(cut) == []
+
+    browser.open(page(resnet()), size=(420, 800))
+    # the class stands in the details, so that a name has the column for itself
+    assert browser.row("conv1").find_element("css selector", ".name").text == "conv1"
+
+
 @pytest.mark.parametrize("width", [420, 1440])
 def test_a_page_without_script_fits_every_width(driver, tmp_path, width):
     cells = "".join(f"<td>column {number} of a wide table</td>" for number in range(30))
@@ -403,7 +413,7 @@ def test_the_diff_ranks_what_changed(browser, page):
     # the ReLU saved 4 * 16 floats, all that the model saved, and saves as many more
     assert "256 B" in heaviest
     # Linear(8, 16) became Linear(8, 32): 4 * 16 * (2 * 8 + 1) = 1,088 FLOPs more, 144 of 178 parameters more
-    assert "1.09 k" in second
+    assert "+1.09 k" in second
 
 
 def test_the_ranks_of_a_job_stand_side_by_side(browser, page):

@@ -12,7 +12,7 @@ from ...results.costs import known_sum
 from ...results.memory_curve import MemoryCurve
 from ...results.node import Node
 from ...results.profile import Profile
-from ...results.records import OUTSIDE, Shape
+from ...results.records import BACKWARD, OUTSIDE, Shape
 from ..figures import Figure, shown
 from ..folding import alike, folded_paths
 from ..tables import mark, op_totals
@@ -93,6 +93,8 @@ def report(
 def _metrics(profile: Profile, step: Step) -> list[Figure]:
     """The book's figures of a module; those that are all of another are left out."""
     figures = [figure for figure in shown("page") if not figure.part_of or figure.telling(profile) is not None]
+    if not profile.trained:  # gradients that a training step would have are none of what ran
+        figures = [figure for figure in figures if figure.phase != BACKWARD]
     if step.word == "forward":  # which is what the column of the time shows then
         figures = [figure for figure in figures if figure.key != "latency"]
     return sorted(figures, key=lambda figure: FIRST.index(figure.key) if figure.key in FIRST else len(FIRST))

@@ -52,7 +52,7 @@ def _figures(comparison: Comparison) -> dict[str, Any]:
     shown = [
         change
         for change in comparison.figures
-        if change.before is not None or change.after is not None
+        if change.before or change.after
         if not (comparison.why_no_times and BOOK[change.name].is_time)
     ]
     columns = [("figure", "text"), ("before", "number"), ("after", "number"), ("change", "growth")]
@@ -62,7 +62,7 @@ def _figures(comparison: Comparison) -> dict[str, Any]:
 def _figure(change: Change) -> list[Any]:
     known = BOOK[change.name]
     texts = ["" if value is None else known.text(value) for value in (change.before, change.after)]
-    return [change.name.replace("_", " "), *texts, _relative(change)]
+    return [known.full, *texts, _relative(change)]
 
 
 def _relative(change: Change) -> float | None:

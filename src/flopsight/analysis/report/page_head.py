@@ -63,6 +63,9 @@ def _tile(label: str, value: str, note: str, touches: str) -> dict[str, str]:
 
 
 def _trainable(profile: Profile) -> str:
+    whole = profile.whole
+    if whole is None or whole.params != profile.params:
+        return f"on this rank{f', of {units.si(whole.params)}' if whole else ''}"
     if profile.active_params not in (None, profile.params):
         return f"{units.si(profile.active_params)} active: one token passes them"
     if profile.trainable_params == profile.params:

@@ -114,7 +114,7 @@ def page(name: str, data: Mapping[str, Any], static: str) -> str:
             '<meta name="viewport" content="width=device-width, initial-scale=1">',
             POLICY,
             f"<style>{_asset('report.css')}</style></head><body>",
-            f'<div id="app"></div><noscript><style>{look()}</style>{static}</noscript>',
+            f'<div id="app"></div><noscript><style>{look()}</style><main>{static}</main></noscript>',
             _embedded(data),
             f"<script>{_asset('report.js')}</script>",
             "</body></html>\n",

@@ -14,14 +14,14 @@ from ..page import Lines
 
 STYLE = """
 body { font: 14px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--page); margin: 2rem auto; max-width: 96rem; padding: 0 clamp(.6rem, 2vw, 1.5rem); }
-h1, b { font-size: 1.5rem; margin: 0 0 1.25rem; } h2 { font-size: 1.05rem; margin: 2rem 0 .5rem; }
+h1, h2:first-child { font-size: 1.5rem; margin: 0 0 1.25rem; overflow-wrap: anywhere; } h2 { font-size: 1.05rem; margin: 2rem 0 .5rem; }
 .cards { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 30rem), 1fr)); gap: 1rem; }
 .card { background: var(--card); border-radius: 8px; padding: .75rem 1rem; }
 .card div { display: flex; justify-content: space-between; gap: 1rem; } .card span:first-child, .soft { color: var(--soft); } .warn { color: var(--warn); } pre { overflow-x: auto; }
 table { border-collapse: collapse; margin: 1rem 0; display: block; max-width: 100%; overflow-x: auto; }
 td, th { text-align: right; padding: .1rem .6rem; border-bottom: 1px solid var(--line); font-variant-numeric: tabular-nums; white-space: nowrap; }
-td:first-child, th:first-child, .left { text-align: left; } th { color: var(--soft); font-weight: 500; } body > div { white-space: pre-wrap; }
-b ~ b { display: block; font-size: 1.05rem; margin: 1.5rem 0 .5rem; } .said { display: flex; } .said b { flex: 0 0 6rem; font: inherit; color: var(--soft); margin: 0; }
+td:first-child, th:first-child, .left { text-align: left; } th { color: var(--soft); font-weight: 500; } main > div { white-space: pre-wrap; }
+.said { display: flex; } .said b { flex: 0 0 6rem; font: inherit; color: var(--soft); margin: 0; }
 dt { color: var(--soft); } dd { margin: 0; } h1:has(+ .soft) { margin: 0; } h1 + .soft { margin: .15rem 0 0; }
 """
 """The look of every page that is plain HTML, beside its colours."""
@@ -50,7 +50,9 @@ def standalone(name: str, body: str, own: str = "") -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">"
     )
-    return f"{head}<style>{look()}{own}</style></head>\n<body>\n{body}\n</body></html>\n"
+    for wide in ("table", "pre"):  # which scroll on a narrow screen, by keyboard too
+        body = body.replace(f"<{wide}>", f'<{wide} tabindex="0">')
+    return f"{head}<style>{look()}{own}</style></head>\n<body><main>\n{body}\n</main></body></html>\n"
 
 
 def static_page(profile: Profile, *, max_rows: int, full: bool, on: str | None) -> str:
