@@ -63,10 +63,12 @@ def check_known(name: str, known: Collection[str], sentence: str, these: str) ->
         raise InputError(f"{sentence}.{did_you_mean(name, known)} {these} {', '.join(known)}.")
 
 
-def whole_number(name: str, value: Any, least: int, otherwise: str = "") -> None:
-    """Refuse an argument that is not a whole number, or too small; `otherwise` says what else it may be."""
+def whole_number(name: str, value: Any, least: int, otherwise: str = "", most: int | None = None) -> None:
+    """Refuse an argument that is not a whole number, too small or above `most`; `otherwise` says what else it may be."""
     if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < least:
         raise InputError(f"{name} must be a whole number, {least} or more{otherwise}, not {value!r}.")
+    if most is not None and int(value) > most:
+        raise InputError(f"{name} can be {most:,} at most, and a larger number was given; take a smaller one.")
 
 
 def does_not_divide(

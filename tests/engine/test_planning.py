@@ -173,7 +173,13 @@ def test_every_time_is_labelled_as_predicted(plan):
         ({"on": "t4"}, r"has no bfloat16 peak of .*T4.*float16.*another precision, or name another device"),
         ({"between_nodes": "400"}, r"between_nodes is the Gbit/s .* above 0, not '400'"),
         ({"assume": {"attention": 0}}, r"The assumption attention is a number, above 0, not 0"),
-        ({"assume": {"chunks": 0.5}}, r"The assumption chunks is a number, 1 or more, not 0.5"),
+        ({"assume": {"chunks": 0.5}}, r"The assumption chunks must be a whole number, 1 or more, not 0.5"),
+        ({"assume": {"chunks": 1.9}}, r"The assumption chunks must be a whole number, 1 or more, not 1.9"),
+        ({"batch": 10**30}, r"batch can be 1,000,000,000 at most, .*; take a smaller one"),
+        ({"seq": 10**30}, r"seq can be 1,000,000,000 at most"),
+        ({"micro_batch": 10**30}, r"micro_batch can be 1,000,000,000 at most"),
+        ({"gpus": 10**30}, r"gpus can be 1,000,000 at most"),
+        ({"gpus": (8, 10**5000)}, r"gpus can be 1,000,000 at most"),
         ({"serve": True, "micro_batch": 4, "seq": 64}, r"seq and micro_batch are for training; to serve, give prompt"),
         ({"serve": True, "compile": True, "optimizer": "sgd"}, r"compile and optimizer are for training; to serve"),
         ({"serve": True, "assume": {"chunks": 8}}, r"serving does not take chunks for granted, only products, reads"),
@@ -276,6 +282,29 @@ def test_the_command_prints_the_table_and_writes_files(tmp_path, capsys):
     assert "Best: fsdp=2" in out and "Assumed" in out
     assert flopsight.load(tmp_path / "p.json").best.mesh == {"fsdp": 2}
     assert cli.main([*words, "-o", str(tmp_path / "p.csv")]) == 2
+
+
+def test_whole_parts_of_a_stage_may_be_written_as_floats():
+    options = {"gpus": 2, "on": "h100-sxm", "mesh": {"pp": 2}, "micro_batch": 1, "checkpoint": "none"}
+    plans = [flopsight.plan("zoo:gpt2", assume={"chunks": chunks}, **options) for chunks in (2, 2.0)]
+
+    assert plans[0].options == plans[1].options
+    assert any("2 parts a stage" in line for line in plans[0].best.assumptions)
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        ("--batch", "'' is not a whole number"),
+        ("--seq", "'' is not a whole number"),
+        ("--mesh", "'' is not an axis of a mesh"),
+        ("--fsdp", "'' is not a switch of FSDP"),
+        ("--assume", "'' is not an assumption"),
+    ],
+)
+def test_an_empty_option_is_refused(option, said, capsys):
+    assert cli.main(["plan", "zoo:gpt2", "--gpus", "2", "--on", "h100-sxm", option, ""]) == 2
+    assert said in capsys.readouterr().err
 
 
 def test_numbers_of_gpus_that_cannot_share_the_batch_are_named():

@@ -3,6 +3,9 @@
 import re
 from dataclasses import replace
 
+import pytest
+
+from flopsight import cli
 from flopsight.render.plan_page import plan_html
 from flopsight.results.plan import Plan, PlanOption
 
@@ -35,6 +38,44 @@ def test_what_does_not_fit_has_no_speed():
     option = replace(OPTION, room=10**9)
     assert tiles(option) == [("Peak memory", "3.00 GB", "of 1.00 GB free on a GPU")]
     assert '<p class="verdict">Nothing fits.' in plan_html(Plan("zoo:net", "H100", 8, (option,)))
+
+
+ASSUMED = ("words " * 60).strip()
+WIDE = Plan("zoo:net", "H100", 8, (replace(OPTION, why=ASSUMED, assumptions=(ASSUMED,)),), {"batch": "64"})
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_no_line_is_wider_than_the_page(width):
+    lines = WIDE.render(width=width).splitlines()
+
+    assert max(map(len, lines)) <= width
+    assert sum(line.count("words") for line in lines) == 2 * 60
+
+
+def test_a_narrow_table_loses_columns_and_names_them():
+    kept = {
+        "mesh": 6,
+        "micro-batch": 11,
+        "accumulate": 10,
+        "checkpoint": 10,
+        "peak": 7,
+        "predicted step": 14,
+        "tokens/s/GPU": 12,
+    }
+    narrow = sum(kept.values()) + 2 * (len(kept) - 1)
+    text = WIDE.render(width=narrow)
+
+    row = next(line for line in text.splitlines() if line.startswith("mesh "))
+    assert row.split() == " ".join(kept).split()
+    assert "No room for of GPU, MFU, bound: --width" in " ".join(text.split())
+    assert "No room" not in WIDE.render(width=120)
+
+
+def test_a_command_takes_the_width(tmp_path, capsys):
+    path = WIDE.save(tmp_path / "plan.json")
+
+    assert cli.main(["show", str(path), "--width", "70"]) == 0
+    assert max(map(len, capsys.readouterr().out.splitlines())) <= 70
 
 
 def test_kinds_of_memory_have_the_colours_of_the_report_page():

@@ -63,6 +63,7 @@ def plan(
     prompt: Annotated[str | None, typer.Option("--prompt", help="With --serve: tokens of the prompt, 4k.")] = None,
     new: Annotated[str | None, typer.Option("--new", help="With --serve: tokens that are generated.")] = None,
     top: options.Top = None,
+    width: options.Width = None,
     output: Annotated[
         list[Path] | None,
         typer.Option("-o", "--output", metavar="FILE", help="Write it too: .json, .html or .txt. May be repeated."),
@@ -72,9 +73,9 @@ def plan(
     """Find the mesh, micro-batch and checkpointing that fit and are fastest, by prediction, before a job runs."""
     _check_files(output or ())
     find_target(target)
-    numbers = {name: parse_count(text) if text else None for name, text in
+    numbers = {name: None if text is None else parse_count(text) for name, text in
                (("batch", batch), ("seq", seq), ("prompt", prompt), ("new", new))}  # fmt: skip
-    divided = parse_mesh(mesh) if mesh else None
+    divided = None if mesh is None else parse_mesh(mesh)
     with Progress(asked=progress) as say:
         say(f"{target}: starting")
         from ..analysis.plan.machine import parse_assumptions
@@ -84,16 +85,16 @@ def plan(
         found = run(
             target, gpus=[parse_count(word) for word in gpus.split(",")], on=on, **numbers, input_shape=input or None, mesh=divided, micro_batch=micro_batch,
             accumulate=accumulate, checkpoint=checkpoint, precision=precision, optimizer=optimizer, compile=compile,
-            fsdp=parse_switches(fsdp) if fsdp else None, gpus_per_node=gpus_per_node, between_nodes=between_nodes,
-            serve=serve, assume=parse_assumptions(assume) if assume else None, progress=say,
+            fsdp=None if fsdp is None else parse_switches(fsdp), gpus_per_node=gpus_per_node, between_nodes=between_nodes,
+            serve=serve, assume=None if assume is None else parse_assumptions(assume), progress=say,
         )  # fmt: skip
-    present_plan(found, output or (), top=top)
+    present_plan(found, output or (), top=top, width=width)
 
 
-def present_plan(plan: Plan, outputs: Sequence[Path], *, top: int | None = None) -> None:
+def present_plan(plan: Plan, outputs: Sequence[Path], *, top: int | None = None, width: int | None = None) -> None:
     """Write a plan to the files that were named, and print it."""
     _check_files(outputs)
-    save_and_print(plan.render(top), outputs, plan.save)
+    save_and_print(plan.render(top, width), outputs, plan.save)
 
 
 def _check_files(paths: Sequence[Path]) -> None:

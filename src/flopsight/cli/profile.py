@@ -94,7 +94,8 @@ def profile(
         raise InputError("--optimizer steps after a backward; add --train.")
     check_names(device, optimizer, meta=meta or mesh is not None)
     ranks = _parse_ranks(mesh, rank, generate)
-    switches, plan = parse_switches(fsdp) if fsdp else None, parse_plan(tp_plan) if tp_plan else None
+    switches = None if fsdp is None else parse_switches(fsdp)
+    plan = None if tp_plan is None else parse_plan(tp_plan)
     job = job_options(ranks, checkpoint, precision, accumulate, switches, plan)
     meta = meta or ranks is not None
     _check_together(view, meta=meta, train=train, generate=generate, cache=cache)
@@ -135,7 +136,7 @@ def _refuse_more_words(words: list[str]) -> None:
 
 
 def _parse_ranks(mesh: str | None, rank: int, generate: int | None) -> dict[str, int] | None:
-    ranks = parse_mesh(mesh) if mesh else None
+    ranks = None if mesh is None else parse_mesh(mesh)
     if ranks is not None:
         check_dry(ranks, rank)
     if ranks is not None and generate:

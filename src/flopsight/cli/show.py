@@ -36,7 +36,7 @@ def show(
     find_printed(format)
     found = load(profiles[0])
     if isinstance(found, Plan):
-        present_plan(found, output or (), top=top)
+        present_plan(found, output or (), top=top, width=width)
         return
     if isinstance(found, Run):
         _run(found, format, output or ())

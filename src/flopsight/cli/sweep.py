@@ -48,7 +48,7 @@ def sweep(
         check_file(path, parsed)
     check_names(device, optimizer, meta=meta)
     asked: dict[str, Any] = {"train": train, "dtype": dtype, "optimizer": optimizer, "generate": generate, "on": on}
-    asked["mesh"] = parse_mesh(mesh) if mesh else None
+    asked["mesh"] = None if mesh is None else parse_mesh(mesh)
     check_sweep(parsed, **asked)
     first = {name: values[0] for name, values in parsed.items()}
     specs = sized_inputs(input or [], first)

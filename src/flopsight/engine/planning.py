@@ -23,6 +23,9 @@ from .block_counts import BlockCounts
 from .serving_plan import plan_serving
 
 Said = Callable[[str], object]
+MOST_GPUS = 10**6
+MOST = 10**9
+"""Samples and tokens, at most: the divisors of a batch are searched, and torch's sizes end at 64 bits."""
 
 
 def plan(
@@ -66,7 +69,7 @@ def plan(
     serving = {"prompt": prompt, "new": new}
     for name, value in (training | serving | {"batch": batch, "gpus_per_node": gpus_per_node}).items():
         if value is not None:
-            whole_number(name, value, 1)
+            whole_number(name, value, 1, most=MOST)
     precision = choice("The precision", precision, PRECISIONS)
     optimizer = choice("The optimizer", optimizer, OPTIMIZERS)
     training |= {"input_shape": input_shape, "checkpoint": checkpoint, "fsdp": fsdp, "compile": compile or None}
@@ -134,7 +137,7 @@ def _numbers_of_gpus(gpus: int | Sequence[int]) -> tuple[int, ...]:
     if not several:
         raise InputError("gpus is a number of GPUs, or several of them, like (1, 2, 4, 8), not none.")
     for number in several:
-        whole_number("gpus", number, 1)
+        whole_number("gpus", number, 1, most=MOST_GPUS)
     return tuple(sorted(set(several)))
 
 

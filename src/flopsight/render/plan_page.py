@@ -14,14 +14,16 @@ from ..files.whole_files import write_text
 from ..results.plan import Plan, PlanOption
 from .html.static import head, standalone
 from .notebook import table
-from .page import Column, Grid
+from .page import Column, Grid, terminal_width
 from .palette import GREY, KINDS, PIECES
-from .plain import grid_lines
+from .plain import grid_lines, wrapped
 
 TOP = 12
 """Options that are printed if no other number is asked for."""
 WORDS = ("mesh", "checkpoint", "bound")
 """Columns of words."""
+FIRST_TO_LEAVE = ("of GPU", "MFU", "bound")
+"""Columns that leave a narrow table before all others, which leave from the left."""
 GPUS, FIRST = "GPUs", "predicted first token"
 BARS = """
 .bar { display: flex; height: 1.1rem; min-width: 12rem; background: var(--card); border-radius: 3px; overflow: hidden; }
@@ -44,23 +46,24 @@ def check_plan_file(path: Path) -> None:
         raise InputError(f"The suffix of -o {path} is not a format of a plan; it can be {', '.join(SUFFIXES)}.")
 
 
-def plan_text(plan: Plan, *, top: int | None = None) -> str:
-    """The best option with its reasons and assumptions, then the options, the fastest first."""
-    best = plan.best
+def plan_text(plan: Plan, *, top: int | None = None, width: int | None = None) -> str:
+    """The best option with its reasons and assumptions, then the options, the fastest first; lines of `width` at most."""
+    best, width = plan.best, width or terminal_width()
     lines = [title(plan), "", *_headline(plan)]
     lines += ["", *_parts("Predicted step", best.parts, units.seconds), *_parts("Memory", best.memory, units.size)]
     shown = plan.options[: top or TOP]
     if len(plan.sizes) > 1:
-        lines += ["", "Best of each number of GPUs:", *_table(plan, _best_of_each(plan)), "", "All options:"]
+        lines += ["", "Best of each number of GPUs:", *_table(plan, _best_of_each(plan), width), "", "All options:"]
     else:
         lines.append("")
-    lines += _table(plan, shown)
+    lines += _table(plan, shown, width)
     left = len(plan.options) - len(shown)
     if left:
         fitting = sum(option.fits for option in plan.options)
         lines.append(f"... and {left} more; {fitting} of {len(plan.options)} fit")
     lines += ["", "Assumed, with the names that --assume overrides:", *(f"  {line}" for line in best.assumptions)]
-    return "\n".join(lines)
+    # rows of the table are narrow enough already, and wrapping would take the spaces between their columns
+    return "\n".join(part for line in lines for part in (wrapped(line, width) if len(line) > width else [line]))
 
 
 def title(plan: Plan) -> str:
@@ -148,13 +151,20 @@ def _grid(plan: Plan, options: Sequence[PlanOption]) -> Grid:
     if len(plan.sizes) == 1:
         left_out.add(GPUS)
     shown = [name for name in named if name not in left_out]
-    return Grid(tuple(Column(name, tuple(map(named[name], options)), right=name not in WORDS) for name in shown))
+    return Grid(
+        tuple(
+            Column(name, tuple(map(named[name], options)), keep=name not in FIRST_TO_LEAVE, right=name not in WORDS)
+            for name in shown
+        )
+    )
 
 
-def _table(plan: Plan, options: Sequence[PlanOption]) -> list[str]:
-    """The grid of options as text, without a rule below its head."""
-    head, _rule, *rows = grid_lines(_grid(plan, options))
-    return [head, *rows]
+def _table(plan: Plan, options: Sequence[PlanOption], width: int) -> list[str]:
+    """The grid of options as text, without a rule below its head, and what of it has no room."""
+    grid = _grid(plan, options)
+    head, _rule, *rows = grid_lines(grid.fitted(width))
+    hint = grid.left_out(width)
+    return [head, *rows, *([hint] if hint else [])]
 
 
 def _best_of_each(plan: Plan) -> list[PlanOption]:

@@ -134,11 +134,11 @@ class Plan(InNotebooks, FixedTables):
         """Write the plan to `path` as a page."""
         return self.save(Path(path).with_suffix(".html"))
 
-    def render(self, top: int | None = None) -> str:
-        """The plan as text: the best option with its reasons, then a table of `top` options."""
+    def render(self, top: int | None = None, width: int | None = None) -> str:
+        """The plan as text: the best option with its reasons, then a table of `top` options, in lines of `width`."""
         from ..render.plan_page import plan_text
 
-        return plan_text(self, top=top)
+        return plan_text(self, top=top, width=width)
 
     def __str__(self) -> str:
         """The best option with its reasons, then the table."""

@@ -8,7 +8,7 @@ from math import inf, isfinite
 from typing import Any
 
 from ... import units
-from ...errors import InputError, did_you_mean
+from ...errors import InputError, did_you_mean, whole_number
 from ...hardware.kernel_shares import Shares, shares_of
 from ...hardware.named import datasheet, named_device
 from ...results.ceilings import Ceilings
@@ -124,9 +124,11 @@ def _overridden(machine: Machine, assume: Mapping[str, float]) -> Machine:
         if name not in assumable():
             hint = did_you_mean(name, assumable()) or f" There are {', '.join(assumable())}."
             raise InputError(f"A plan has no assumption {name!r}.{hint}")
-        least = "1 or more" if name == "chunks" else "0 or more" if name in MAY_BE_NOTHING else "above 0"
+        if name == "chunks":
+            _check_chunks(value)
+        least = "0 or more" if name in MAY_BE_NOTHING else "above 0"
         number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not number or not isfinite(value) or value < (name == "chunks") or (not value and least == "above 0"):
+        if not number or not isfinite(value) or value < 0 or (not value and least == "above 0"):
             raise InputError(f"The assumption {name} is a number, {least}, not {value!r}.")
         changed: dict[str, Any] = {name: int(value) if name == "chunks" else float(value)}
         if name in OWN:
@@ -134,6 +136,11 @@ def _overridden(machine: Machine, assume: Mapping[str, float]) -> Machine:
         else:
             machine = replace(machine, shares=replace(machine.shares, **changed))
     return machine
+
+
+def _check_chunks(value: Any) -> None:
+    """Refuse parts of a stage that cannot be counted; the command line reads 4 as 4.0."""
+    whole_number("The assumption chunks", int(value) if isinstance(value, float) and value.is_integer() else value, 1)
 
 
 def parse_assumptions(text: str) -> dict[str, float]:
