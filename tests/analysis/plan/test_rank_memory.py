@@ -95,6 +95,24 @@ def test_the_fullest_stage_of_a_pipeline_holds_its_blocks_and_the_embedding_or_t
     assert (memory["parameters"], memory["optimizer"]) == (4 * held, 8 * held)
 
 
+def test_the_embedding_counts_as_a_layer_of_an_uneven_first_stage():
+    uneven = replace(WORK, ends=(1_500_000, 500_000), blocks=(replace(BLOCK, count=5),))
+    memory = rank_memory(uneven, case({"pp": 2}, accumulate=8), MACHINE)
+
+    held = 3 * 1_000_000 + 1_500_000  # the embedding and three blocks; the other stage has two blocks and the head
+    assert (memory["parameters"], memory["activations"]) == (4 * held, 2 * 3 * 1000)
+
+
+@pytest.mark.parametrize(("accumulate", "running"), [(8, 1.5), (1, 1)])
+def test_the_last_stage_of_an_interleaved_pipeline_keeps_several_micro_batches(accumulate, running):
+    """With two parts a stage it runs its first part for two micro-batches and its second for one before a backward."""
+    two_parts = replace(MACHINE, chunks=2)
+    memory = rank_memory(replace(LARGE, ends=(0, 2_000_000)), case({"pp": 2}, accumulate=accumulate), two_parts)
+
+    assert memory["activations"] == running * 2 * 1000 + 500
+    assert memory["temporaries"] == 10**9 - SAVED
+
+
 def test_what_is_gathered_is_at_most_the_model_and_its_gradients():
     memory = rank_memory(WORK, case({"fsdp": 4}, accumulate=2, fsdp={"wrap": 1000}), MACHINE)
 

@@ -110,9 +110,27 @@ def test_the_bubble_is_that_of_one_forward_one_backward(chunks, bubble):
     assert parts["pipeline"] == pytest.approx(bubble * 6)
 
 
-def test_126_layers_on_16_stages_count_embedding_and_head_as_layers():
-    assert blocks_a_stage(126, 16) == (8, 7)
-    assert blocks_a_stage(80, 8) == (10, 10)
+@pytest.mark.parametrize(
+    ("depth", "stages", "blocks"),
+    [
+        (126, 16, (7, 8, 7)),  # 128 layers, 8 each: the embedding and 7 blocks, 8 blocks, 7 blocks and the head
+        (80, 8, (10, 10, 10)),
+        (5, 2, (3, 2)),  # 7 layers, 4 and 3: the embedding and 3 blocks, 2 blocks and the head
+        (6, 5, (1, 2, 0)),  # 8 layers, 2, 2, 2, 1 and 1
+        (7, 4, (2, 2, 1)),  # 9 layers, 3, 2, 2 and 2
+    ],
+)
+def test_embedding_and_head_count_as_layers_if_blocks_cannot_be_even(depth, stages, blocks):
+    assert blocks_a_stage(depth, stages) == blocks
+
+
+def test_of_five_blocks_on_two_stages_three_set_the_pace():
+    uneven = replace(WORK, handed_on=0, blocks=(replace(BLOCK, count=5),))
+
+    parts = predict_step(uneven, case({"pp": 2}, accumulate=12), MACHINE)
+
+    # 3 blocks of 3 s, which is more than 2 blocks and the 1.5 s of the head
+    assert parts["products"] == pytest.approx(12 * 3 * 3)
 
 
 def test_replicas_average_gradients_behind_the_last_backward():

@@ -43,12 +43,23 @@ def _begin_of_backward(work: Workload, case: Case, machine: Machine, stage: Stag
     count, kept = case.axis("pp"), sum(part.count * part.saved for part in work.blocks)
     if count == 1:
         return work.saved / case.split, (work.alive - work.saved) / case.split
-    a_block = kept / work.depth
-    if stage.last:
-        return (stage.blocks * a_block + work.rest.saved) / case.split, (work.alive - work.saved) / case.split
-    chunks = min(machine.chunks, max(1, work.depth // count))
-    in_flight = min(case.accumulate, count * (1 + (count - 1) / (count * chunks)) if chunks > 1 else count)
-    return in_flight * stage.blocks * a_block / case.split, work.alive_in_block / case.split
+    held = _in_flight(case, machine, work.depth, stage.number) * stage.blocks * kept / work.depth
+    if stage.number == count - 1:
+        return (held + work.rest.saved) / case.split, (work.alive - work.saved) / case.split
+    return held / case.split, work.alive_in_block / case.split
+
+
+def _in_flight(case: Case, machine: Machine, depth: int, stage: int) -> float:
+    """Micro-batches whose activations a stage keeps at most: 1F1B has one for every stage from here to the last.
+
+    With several parts a stage (interleaved), a part of the model has been run for 2 x (stages behind) + (parts - 1) x
+    stages micro-batches before the first backward, and one more.
+    """
+    count = case.axis("pp")
+    parts = min(machine.chunks, max(1, depth // count))
+    behind = count - 1 - stage
+    running = (2 * behind + (parts - 1) * count + 1) / parts if parts > 1 else behind + 1
+    return min(case.accumulate, running)
 
 
 def _gathered(work: Workload, case: Case, held: float, *, at_loss: bool) -> dict[str, float]:

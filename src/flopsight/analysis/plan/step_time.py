@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from math import ceil, prod
+from math import prod
 
 from ...results.comm import ALL_GATHER, ALL_REDUCE, ALL_TO_ALL, REDUCE_SCATTER
 from ...results.records import BACKWARD, FORWARD, RECOMPUTE
@@ -131,7 +131,8 @@ def _in_one_stage(work: Workload, case: Case, machine: Machine) -> Seconds:
 def _staged(work: Workload, case: Case, machine: Machine) -> Seconds:
     """The slowest stage sets the pace of all micro-batches; the bubble is what the others wait for."""
     pp, m = case.axis("pp"), case.accumulate
-    most, last = blocks_a_stage(work.depth, pp)
+    held = stages(work, pp)
+    most = max(stage.blocks for stage in held)
     forward: Seconds = defaultdict(float)
     for part in work.blocks:
         for one in passes(part, work, case, machine, block=True):
@@ -140,7 +141,7 @@ def _staged(work: Workload, case: Case, machine: Machine) -> Seconds:
     for one in passes(work.rest, work, case, machine, block=False):
         _add(ends, one.parts, 1)
     middle = _scaled(forward, most)
-    tail = _scaled(forward, last)
+    tail = _scaled(forward, held[-1].blocks)
     _add(tail, ends, 1)
     stage = max(middle, tail, key=lambda found: sum(found.values()))
     parts = _scaled(stage, m)
@@ -148,7 +149,7 @@ def _staged(work: Workload, case: Case, machine: Machine) -> Seconds:
     chunks = min(machine.chunks, max(1, work.depth // pp))
     sent = machine.seconds("send", work.handed_on / case.split, 2, case.apart("pp"))
     parts[PIPELINE] += (pp - 1) / chunks * pace + 2 * chunks * sent * m * machine.shares.overlap
-    largest = max((stage.held for stage in stages(work, pp)), key=lambda held: sharded_params(held, case))
+    largest = max((stage.held for stage in held), key=lambda part: sharded_params(part, case))
     times = m if case.reshards else 1
     ahead, behind = gathers(largest, case, machine), reductions(largest, case, machine, times)
     parts[SHARDS] += times * uncovered(pace, ahead + behind, machine.shares.overlap) + (ahead + behind) / most
@@ -156,12 +157,16 @@ def _staged(work: Workload, case: Case, machine: Machine) -> Seconds:
     return parts
 
 
-def blocks_a_stage(depth: int, stages: int) -> tuple[int, int]:
-    """Blocks of the fullest stage, and of the last; if they cannot be even, embedding and head count as one each."""
+def blocks_a_stage(depth: int, stages: int) -> tuple[int, ...]:
+    """Blocks of the first stage, of the second if it is not the last, and of the last; no other has more than these.
+
+    If blocks cannot be even, embedding and head count as one each, and the first stages have what is left over.
+    """
+    least, more = divmod(depth + 2, stages)
+    found = least + (more > 0) - 1, least + (more > 1), least - 1
     if depth % stages == 0:
-        return depth // stages, depth // stages
-    most = ceil((depth + 2) / stages)
-    return most, max(0, depth + 1 - most * (stages - 1))
+        found = (depth // stages,) * 3
+    return found if stages > 2 else (found[0], found[2])
 
 
 @dataclass(frozen=True)
@@ -170,20 +175,22 @@ class Stage:
 
     blocks: int
     held: Part
-    last: bool = True
+    number: int = 0
 
 
 def stages(work: Workload, count: int) -> tuple[Stage, ...]:
-    """The stages that may be the fullest: the first, with the embeddings, and the last, with the head; or the whole model."""
+    """The stages that may be the fullest: the first, with the embeddings, the second, and the last, with the head; or the whole model."""
     if count == 1:
         return (Stage(work.depth, Part(params=work.params, experts=work.experts)),)
-    most, least = blocks_a_stage(work.depth, count)
+    blocks = blocks_a_stage(work.depth, count)
     params = (work.params - work.rest.params) / work.depth
     experts = (work.experts - work.rest.experts) / work.depth
     first, last = work.ends or (0, work.rest.params)
-    return (
-        Stage(most, Part(params=int(most * params + first), experts=int(most * experts)), last=False),
-        Stage(least, Part(params=int(least * params + last), experts=int(least * experts))),
+    ends = (first, *(0,) * (len(blocks) - 2), last)
+    numbers = (*range(len(blocks) - 1), count - 1)
+    return tuple(
+        Stage(each, Part(params=int(each * params + end), experts=int(each * experts)), number)
+        for each, end, number in zip(blocks, ends, numbers, strict=True)
     )
 
 
