@@ -24,7 +24,7 @@ SURFACE = {
     "run": ["SCRIPT [ARGS]...", "--module", "--step", "--steps", "--model", "--per", "--config", "--output", "--format", "--monitor", "--every"],
     "plan": [
         "TARGET", "--gpus", "--on", "--batch", "--seq", "--input", "--mesh", "--micro-batch", "--accumulate", "--checkpoint", "--precision", "--optimizer",
-        "--compile", "--fsdp", "--gpus-per-node", "--between-nodes", "--assume", "--serve", "--prompt", "--new", "--top", "--output", "--progress",
+        "--compile", "--fsdp", "--gpus-per-node", "--between-nodes", "--assume", "--serve", "--prompt", "--new", "--top", "--width", "--output", "--progress",
     ],
 }  # fmt: skip
 SHORT = {"--output": "-o", "--input": "-i", "--format": "-f", "--module": "-m"}
