@@ -92,6 +92,19 @@ def test_a_call_without_gradients_that_begins_every_step_belongs_to_it():
     assert model_flops(seen) == [mlp_flops(4) + forward_flops(4)] * 3
 
 
+def test_calls_without_gradients_in_train_mode_now_and_then_are_validations():
+    def loop(model, optimizer, live):
+        for validates in (False, True, False, True, True, True):
+            if validates:
+                with torch.no_grad():
+                    model(rows(100))
+            one_step(model, optimizer, rows(4))
+
+    seen, _ = watched(loop, every=1)
+
+    assert model_flops(seen) == [mlp_flops(4)] * 4 + [mlp_flops(4) + forward_flops(100)] * 2
+
+
 def test_optimizers_that_step_within_backward_end_one_step_together():
     model, seen = mlp(), []
     optimizers = {parameter: torch.optim.SGD([parameter], lr=0.1) for parameter in model.parameters()}
@@ -132,6 +145,25 @@ def test_what_flopsight_runs_in_the_loop_is_not_the_loops_work():
     seen, _ = watched(loop, every=1)
 
     assert model_flops(seen) == [mlp_flops(4), mlp_flops(5), mlp_flops(6)]
+
+
+def test_a_profiler_of_ours_in_the_loop_changes_no_count():
+    def loop(model, optimizer, live):
+        profiler = flopsight.FlopsProfiler(model)
+        for number in range(4):
+            optimizer.zero_grad()
+            if number == 2:
+                profiler.start_profile()
+            loss = model(rows(4)).square().mean()
+            if number == 2:
+                profiler.end_profile()
+            loss.backward()
+            optimizer.step()
+
+    seen, live = watched(loop, every=1)
+
+    assert model_flops(seen) == [mlp_flops(4)] * 4
+    assert live.summary().notes == ()
 
 
 def test_a_loop_on_another_thread_is_watched():

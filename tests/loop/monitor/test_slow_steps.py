@@ -1,11 +1,15 @@
 """Steps far slower than the others, with what was slow; times are given, so nothing depends on the machine."""
 
+from math import nan
+
 import pytest
 from loop.monitor.training import mlp, one_step, rows, sgd
+from torch import nn
 
 import flopsight
-from flopsight.loop.monitor import slow_steps
+from flopsight.loop.monitor import monitoring, slow_steps
 from flopsight.loop.monitor.counted_work import Work
+from flopsight.loop.monitor.process_memory import MemoryUse
 from flopsight.loop.monitor.slow_steps import SlowSteps
 from flopsight.loop.monitor.step import Step
 from flopsight.loop.monitor.step_times import StepTimes
@@ -31,8 +35,18 @@ def after_usual_steps(slow, seconds, wait=0.1, retries=lambda: 0):
         (step(), 3.0, 2.1, "waiting for data +2.00 s"),
         (step(backward=4.5), 5.0, 0.1, "backward +4.00 s"),
         (step(), 4.0, 0.1, "the optimizer and the rest of the loop +3.00 s"),
-        (step(forward=1.3, backward=2.5, flops=400.0), 4.0, 0.1, "4.0 times the usual FLOPs"),
-        (step(backward=8.5, flops=200.0), 9.0, 0.1, "2.0 times the usual FLOPs, backward +8.00 s"),
+        (
+            step(forward=1.3, backward=2.5, flops=400.0),
+            4.0,
+            0.1,
+            "4.0 times the usual FLOPs (a larger batch or longer sequences)",
+        ),
+        (
+            step(backward=8.5, flops=200.0),
+            9.0,
+            0.1,
+            "2.0 times the usual FLOPs (a larger batch or longer sequences), backward +8.00 s",
+        ),
     ],
 )
 def test_the_part_that_grew_is_named(slow, seconds, wait, why):
@@ -78,3 +92,72 @@ def test_on_slow_gets_the_profile_of_the_next_step_like_it(monkeypatch):
     assert 1 <= len(taken) <= 3
     assert taken[0].forward.macs == 4 * 8 * 16 + 4 * 16 * 2
     assert taken[0].trained
+
+
+def test_a_larger_batch_is_named_first_also_if_its_flops_are_not_known():
+    def of(rows):
+        made = step(forward=2.0, backward=6.5, flops=nan)
+        made.samples = rows
+        return made
+
+    found = SlowSteps(queues=False)
+    for number in range(12):
+        found.add(number, of(4), 1.0, 0.1)
+    found.add(12, of(256), 9.0, 0.1)
+
+    (slow,) = found.found
+    assert slow.why.startswith("64.0 times the usual samples (a larger batch or longer sequences)")
+
+
+def test_a_larger_batch_is_named_in_a_loop(monkeypatch):
+    clock = [0.0]
+    monkeypatch.setattr("flopsight.capture.time.clock.perf_counter", lambda: clock[0])
+
+    class Slow(nn.Linear):
+        """Takes half a second for each row in the forward."""
+
+        def forward(self, x):
+            clock[0] += 0.5 * len(x)
+            return super().forward(x)
+
+    model = Slow(8, 2)
+    with flopsight.monitor(model, every=5) as live:
+        for number in range(32):
+            one_step(model, sgd(model), rows(64 if number == 30 else 1))
+            clock[0] += 0.1 if number < 30 else 10.0
+            live.step()
+
+    first, second = live.summary().slow
+    assert (first.step, second.step) == (30, 31)
+    assert first.why == "64.0 times the usual FLOPs (a larger batch or longer sequences)"
+    assert second.why == "the optimizer and the rest of the loop +9.90 s"
+
+
+@pytest.mark.parametrize("by_hand", [True, False])
+def test_the_peak_of_a_step_is_in_the_interval_of_that_step(monkeypatch, by_hand):
+    most = [100]
+    monkeypatch.setattr(monitoring, "memory_use", lambda device: MemoryUse(peak=most[0]))
+    seen, model = [], mlp()
+    optimizer = sgd(model)
+    with flopsight.monitor(model, optimizer, every=5, to=seen.append) as live:
+        for number in range(33):
+            most[0] += 1000 * (number == 30)
+            one_step(model, optimizer, rows(4))
+            if by_hand:
+                live.step()
+
+    assert [record["flopsight/peak_bytes"] for record in seen] == [100] * 6 + [1100]
+
+
+def test_the_peak_of_a_step_of_two_optimizers_is_in_its_interval(monkeypatch):
+    most = [0]
+    monkeypatch.setattr(monitoring, "memory_use", lambda device: MemoryUse(peak=most[0]))
+    seen, models = [], (mlp(), mlp())
+    optimizers = [sgd(model) for model in models]
+    with flopsight.monitor(models, every=1, to=seen.append):
+        for number in range(3):
+            for at, (model, optimizer) in enumerate(zip(models, optimizers, strict=True)):
+                most[0] = 10 * number + at
+                one_step(model, optimizer, rows(4))
+
+    assert [record["flopsight/peak_bytes"] for record in seen] == [1, 11, 21]

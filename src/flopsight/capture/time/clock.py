@@ -17,26 +17,26 @@ HOSTS = ("cpu", "meta")
 _pauses: dict[int, list[float]] = {}
 
 
-def _own_pauses() -> list[float]:
+def own_pauses() -> list[float]:
     """The seconds that flopsight took on this thread, in a list that other threads may hold on to."""
     return _pauses.setdefault(get_ident(), [0.0])
 
 
 def time_of_this_thread() -> Callable[[], float]:
     """This thread's clock, readable from other threads; it pauses while flopsight itself is working on this thread."""
-    pauses = _own_pauses()
+    pauses = own_pauses()
     return lambda: perf_counter() - pauses[0]
 
 
 def user_time() -> float:
     """Seconds since some moment, without those that flopsight took on this thread."""
-    return perf_counter() - _own_pauses()[0]
+    return perf_counter() - own_pauses()[0]
 
 
 @contextmanager
 def pausing() -> Iterator[None]:
     """Pause this thread's clocks, so that another profiler around us does not time our work as the user's."""
-    now, pauses = time_of_this_thread(), _own_pauses()
+    now, pauses = time_of_this_thread(), own_pauses()
     begin = now()
     try:
         yield

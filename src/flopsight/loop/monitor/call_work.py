@@ -90,13 +90,29 @@ class CallWork:
                 count = self._count(step, kind, module, args, kwargs)
             step.add(count.forward)
             step.given = module, args, kwargs
+        step.paused = self._clock.pauses[0]
         self._began = internals.sequence_number() if grad else -1
         if self._live is not None:
             return self._live.begin(step, module, call)
         return call if self.slow is None else self.slow.begin(step, module, call)
 
+    def failed(self, step: Step) -> bool:
+        """The call has raised; gives whether it had gradients. What it is called with may be wrong, which says nothing of the model."""
+        step.given = None
+        step.graphs += (None,)
+        step.nodes += (0,)
+        step.tokens = step.samples = nan
+        step.fail()
+        doubt, step.doubt = step.doubt, None
+        if doubt is not None and self._live is not None:
+            self._live.close()
+            self._live = None
+            del self.notes[doubt]
+        return self._began >= 0
+
     def end(self, step: Step, output: Any) -> None:
-        """The call has returned; None is the output of one that raised."""
+        """The call has returned."""
+        step.doubt = None
         begin = self._began
         given, step.given = step.given, None
         if begin < 0:
@@ -105,15 +121,16 @@ class CallWork:
             return
         end = internals.sequence_number()
         kind = step.kinds[-1]
-        step.nodes += (end - begin,)
+        made = end - begin
+        if kind.nodes and not step.slowed and self._clock.pauses[0] != step.paused:
+            made = kind.nodes  # a profiler of ours ran in the call, and made nodes of its own
+        step.nodes += (made,)
         if self._live is not None:
             step.graphs += (CallGraph(begin, end),)
             return
         step.graphs += (CallGraph.of(begin, end, output),)
-        if output is None:  # how far the call came is not known
-            step.work, step.tokens, step.samples = UNKNOWN, nan, nan
-        elif kind.nodes != end - begin and given is not None:
-            self._other_graph(step, kind, end - begin, given)
+        if kind.nodes != made and given is not None:
+            self._other_graph(step, kind, made, given)
 
     def _other_graph(self, step: Step, kind: CallKind, nodes: int, given: Given) -> None:
         """A call made another number of nodes than the one before: something steers the work that its arguments do not show."""
@@ -197,11 +214,14 @@ class CallWork:
             if counting is not None:
                 counting.close()
 
-    def _count_steps(self, why: str, *, varies: bool = False) -> None:
-        """From the next step on, count steps while they run."""
+    def _count_steps(self, why: str, *, varies: bool = False) -> str | None:
+        """From the next step on, count steps while they run; gives the note of it, if it is new."""
         if self._live is None:
             self._live = LiveSteps(self.counted, varies=varies)
-            self.notes[f"Steps are counted while they run, which slows the first of each kind: {why}."] = None
+            note = f"Steps are counted while they run, which slows the first of each kind: {why}."
+            self.notes[note] = None
+            return note
+        return None
 
     def _new_kind(self, key: Hashable, state: tuple[Any, ...], module: nn.Module, args: Any, kwargs: Any) -> CallKind:
         """A kind of call that was not seen before; its work is not counted yet."""
@@ -239,7 +259,8 @@ class CallWork:
             profile, read = count_call(module, args, kwargs, train=may_train(module, args, kwargs))
         except NoTwinError as problem:
             varies = isinstance(problem.__cause__, Unknowable)
-            self._count_steps(f"{type(module).__name__} has no copy without data ({problem})", varies=varies)
+            why = f"{type(module).__name__} has no copy without data ({problem})"
+            step.doubt = self._count_steps(why, varies=varies)
             return UNCOUNTED
         finally:
             step.counting_spans += ((begin, self._clock.moment()),)

@@ -151,8 +151,8 @@ def count_call(
     The loss is the default one: what a loop makes of the output is mostly pointwise, and `backward_path` notices if not.
     """
     run = ModelRun(inside(model), tuple(args), dict(kwargs), train=train)
-    given = [internals.storage_key(tensor) for tensor in tensors_in((args, kwargs))]
     try:
+        given = [internals.storage_key(tensor) for tensor in tensors_in((args, kwargs))]
         with own_work(), quiet(), noting_reads() as read:
             if world_of([model]).sharded and world_of([model]).model_parallel == 1:
                 run = unsharded_run(run)  # each rank runs the whole model, on a batch of its own

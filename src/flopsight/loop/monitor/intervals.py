@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import partial
 from math import isnan, nan
 from time import sleep, time
@@ -11,6 +11,7 @@ from typing import Any
 
 from ...results.run import Interval
 from .counted_work import Work
+from .process_memory import MemoryUse
 from .step import Step
 from .step_clock import Moment, StepClock
 
@@ -21,6 +22,7 @@ MOST_WAITING = 16
 MOST_UNKNOWN = 1000
 OnStep = Callable[[int, Step, float, float], None]
 MakeInterval = Callable[..., Interval]
+"""Makes an interval, with what else is known of it."""
 
 
 class Intervals:
@@ -31,12 +33,12 @@ class Intervals:
         clock: StepClock,
         every: int,
         on_step: OnStep,
-        on_interval: Callable[[MakeInterval], None],
+        on_interval: Callable[[MakeInterval, MemoryUse], None],
         found_later: Callable[[Hashable], Work],
     ) -> None:
         """`on_step` gets number, step, seconds and seconds of data wait, when these are known and not slowed by us.
 
-        `on_interval` gets a function that makes the interval, with what else it knows of it.
+        `on_interval` gets a function that makes the interval, and the memory in use at its end.
         """
         self._clock = clock
         self._every = every
@@ -44,8 +46,15 @@ class Intervals:
         self._waiting: deque[Step] = deque()
         self._found_later = found_later
         self._sum = IntervalSum(0)
+        self.memory: Callable[[], MemoryUse] = MemoryUse
+        """Reads what is in use now."""
         self._incomplete: IntervalSum | None = None
         """The last interval, if the work of a step was not known when it ended: the next one may be counted."""
+
+    def step_ended(self, held: Sequence[Step]) -> None:
+        """The last of the steps that are still `held` has ended just now: read the memory, if an interval ends with it."""
+        if (self._sum.steps + len(self._waiting) + len(held)) % self._every == 0:
+            held[-1].memory = self.memory()
 
     def add(self, step: Step) -> None:
         """Take a step; hands on the intervals that are complete by now."""
@@ -100,12 +109,15 @@ class Intervals:
         if whole.unknown and not self._later(whole):
             self._incomplete = whole
         else:
-            self._on_interval(partial(whole.interval, self._found_later))
+            self._give(whole)
 
     def _give_incomplete(self) -> None:
         whole, self._incomplete = self._incomplete, None
         if whole is not None:
-            self._on_interval(partial(whole.interval, self._found_later))
+            self._give(whole)
+
+    def _give(self, whole: IntervalSum) -> None:
+        self._on_interval(partial(whole.interval, self._found_later), whole.memory or self.memory())
 
     def _later(self, whole: IntervalSum) -> bool:
         """Whether the work of all its steps has become known."""
@@ -121,6 +133,8 @@ class IntervalSum:
     def __init__(self, first: int) -> None:
         self.first = first
         self.steps = 0
+        self.memory: MemoryUse | None = None
+        """In use at the end of its last step."""
         self.validated = self.saved = 0.0
         """Seconds of validations and checkpoints, which are in no step."""
         self.unknown: list[tuple[Hashable, bool]] = []
@@ -134,6 +148,7 @@ class IntervalSum:
     def add(self, step: Step, seconds: float | None = None, wait: float = 0.0) -> None:
         """Add a step; its seconds are None if they are not known, or slowed by counting."""
         self.steps += 1
+        self.memory = step.memory
         known = not isnan(step.flops)
         if seconds is not None:
             self._timed += 1

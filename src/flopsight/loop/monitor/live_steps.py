@@ -85,6 +85,9 @@ class LiveSteps:
 
     def end(self, step: Step) -> CallCount:
         """The work of a step that is over: counted now or before, not known yet, or an estimate if no more are counted."""
+        if step.failed:
+            self._counter.close()
+            return UNCOUNTED
         key = step.key
         size = size_of(step.tokens, step.samples)
         if self._counter.running:

@@ -48,10 +48,13 @@ class Listener(Protocol):
     def call_ends(self, output: Any) -> None:
         """The call of the model has returned."""
 
+    def call_raised(self) -> None:
+        """The call of the model has raised."""
+
     def backward_begins(self, tensors: Any, partial: bool) -> None:
         """A backward begins, outside every other one; a `partial` one makes not every gradient, or a graph of its own."""
 
-    def backward_ends(self) -> None:
+    def backward_ends(self, raised: bool) -> None:
         """The backward has returned, or raised."""
 
     def updated(self, optimizer: torch.optim.Optimizer, unlike: str) -> None:
@@ -176,14 +179,15 @@ class LoopWatch:
             if roots[id(module)]() is not module or internals.graph_task() != -1:
                 return plain(module, *args, **kwargs)
             self._inside = True
-            output = None
             try:
-                call = self.listener.call_begins(module, args, kwargs, plain)
-                output = call(module, *args, **kwargs)
-                return output
-            finally:
+                output = self.listener.call_begins(module, args, kwargs, plain)(module, *args, **kwargs)
+            except BaseException:
                 self._inside = False
-                self.listener.call_ends(output)
+                self.listener.call_raised()
+                raise
+            self._inside = False
+            self.listener.call_ends(output)
+            return output
 
         return watched
 
@@ -198,11 +202,14 @@ class LoopWatch:
             tensors = args[0] if args else kwargs.get("tensors", kwargs.get("outputs"))
             graph = args[3] if len(args) > 3 else kwargs.get("create_graph")
             self.listener.backward_begins(tensors, not whole or bool(graph) or kwargs.get("inputs") is not None)
+            raised = True
             try:
-                return plain(*args, **kwargs)
+                result = plain(*args, **kwargs)
+                raised = False
+                return result
             finally:
                 self._in_backward = False
-                self.listener.backward_ends()
+                self.listener.backward_ends(raised)
                 self._updates.backward_ended()
 
         return backward

@@ -24,10 +24,12 @@ from .endings import Ending
 from .intervals import Intervals
 from .live_steps import SlowProfile
 from .loop_watch import Admits, Listener, LoopWatch, steps_by_itself
+from .process_memory import memory_use
 from .series import Series
 from .sinks import make_deliveries
-from .step_book import StepBook, Waiting, sentence
+from .step_book import StepBook, sentence
 from .step_clock import StepClock
+from .waiting import Waiting
 
 
 def monitor(
@@ -112,7 +114,8 @@ class Monitor:
         work.slow = None if self._on_slow is None else SlowProfile(self._on_slow)
         series = self._series
         intervals = Intervals(clock, self._every, series.timed, series.hand_over, work.found_later)
-        self._book = StepBook(work, clock, self._optimizer, intervals.add, self._fail)
+        intervals.memory = partial(memory_use, device)
+        self._book = StepBook(work, clock, self._optimizer, intervals, self._fail)
         self._book.on_end = self._step_ended
         self._book.by_hand = any(map(steps_by_itself, models))
         series.begin(intervals, self._book, device, models)

@@ -20,7 +20,7 @@ from .call_work import CallWork
 from .deliveries import Delivery, Figures
 from .energy import EnergyMeter, energy_counter
 from .intervals import Intervals, MakeInterval
-from .process_memory import memory_use
+from .process_memory import MemoryUse, memory_use
 from .rank_exchange import RankExchange
 from .slow_steps import SlowSteps
 from .step import Step
@@ -77,9 +77,8 @@ class Series:
         if self._slow.add(number, step, seconds, wait) and self._work is not None and self._work.slow is not None:
             self._work.slow.want(step)
 
-    def hand_over(self, make: MakeInterval) -> None:
+    def hand_over(self, make: MakeInterval, memory: MemoryUse) -> None:
         """Give an interval to every sink, with what is read once an interval."""
-        memory = memory_use(self._device)
         self._slow.retried = memory.retries
         energy, metered = (None if self._meter is None else self._meter.take()) or (None, 0)
         interval = make(

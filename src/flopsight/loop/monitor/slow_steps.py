@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from heapq import heappush, heappushpop
 from math import inf, isnan
 from statistics import median
@@ -23,6 +23,7 @@ LONGER = 1.2
 """Work this many times the median explains a slow step by itself."""
 MOST_KEPT = 200
 MOST_FRESH = 20
+SIZES = ("FLOPs", "tokens", "samples")
 PARTS = ("waiting for data", "forward", "backward", "the optimizer and the rest of the loop")
 
 
@@ -39,7 +40,7 @@ class SlowSteps:
         self.retried = retries()
         """The allocator's retries when they were last read, at the end of an interval."""
         self._recent: deque[tuple[float, ...]] = deque(maxlen=RECENT)
-        """Seconds in all, and of data wait, forward, backward and the rest; FLOPs."""
+        """Seconds in all, and of data wait, forward, backward and the rest; FLOPs, tokens and samples, 0 if not known."""
         self._usual = self._far = inf
         self._usual_parts: list[float] | None = None
         """Medians of the parts, found out when a step is slow."""
@@ -52,14 +53,14 @@ class SlowSteps:
 
     def add(self, number: int, step: Step, seconds: float, wait: float) -> bool:
         """Note a step; True if it was slow."""
-        far, forward, backward, flops = seconds > self._far, step.forward, step.backward, step.flops
+        far, forward, backward = seconds > self._far, step.forward, step.backward
         parts = (
             seconds,
             wait,
             forward,
             backward,
             seconds - wait - forward - backward,
-            0.0 if isnan(flops) else flops,
+            *[0.0 if isnan(size) else size for size in (step.flops, step.tokens, step.samples)],
         )
         if far:
             slow = SlowStep(number, seconds, self._usual, self._why(parts))
@@ -80,13 +81,13 @@ class SlowSteps:
         if self._usual_parts is None:
             self._usual_parts = [median(column) for column in zip(*self._recent, strict=True)]
         usual, seconds = self._usual_parts, now[0]
-        work = now[-1] / usual[-1] if usual[-1] else 1.0
-        if work >= LONGER and work >= 0.75 * seconds / self._usual:
-            return f"{work:.1f} times the usual FLOPs: a larger batch or longer sequences"
+        more, larger = _larger(now, usual)
+        if more >= LONGER and more >= 0.75 * seconds / self._usual:
+            return larger
         grown = sorted([(now[at] - usual[at], name) for at, name in enumerate(PARTS, start=1)], reverse=True)
-        shown = [f"{name} +{units.seconds(more)}" for more, name in grown if more > 0.2 * (seconds - self._usual)][:2]
-        if work >= LONGER:
-            shown.insert(0, f"{work:.1f} times the usual FLOPs")
+        shown = [f"{name} +{units.seconds(by)}" for by, name in grown if by > 0.2 * (seconds - self._usual)][:2]
+        if more >= LONGER:
+            shown.insert(0, larger)
         retried, self.retried = self.retried, self._retries()
         if self.retried > retried:
             shown.insert(0, f"allocator retries +{self.retried - retried}")
@@ -98,3 +99,12 @@ class SlowSteps:
         """Those found since the last call."""
         fresh, self._fresh = self._fresh, []
         return fresh
+
+
+def _larger(now: Sequence[float], usual: Sequence[float]) -> tuple[float, str]:
+    """How many times the usual work a step was, in words; by its tokens or samples if its FLOPs are not known."""
+    for at, name in enumerate(SIZES, start=len(PARTS) + 1):
+        if now[at] and usual[at]:
+            times = now[at] / usual[at]
+            return times, f"{times:.1f} times the usual {name} (a larger batch or longer sequences)"
+    return 1.0, ""

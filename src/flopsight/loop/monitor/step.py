@@ -8,11 +8,15 @@ from typing import Any
 from torch import nn
 
 from .backward_path import CallGraph
-from .counted_work import CallCount, Work
+from .counted_work import UNKNOWN, CallCount, Work
+from .process_memory import MemoryUse
 from .step_clock import Moment
 
 MaskPlace = tuple[int | None, str | None]
 """Where in a call its mask is: by place or by name, or an entry of the batch at a place."""
+
+RAISED = -2
+"""A call or a backward that raised, in the history of a step."""
 
 Given = tuple[nn.Module, tuple[Any, ...], dict[str, Any]]
 """A model and what it is called with."""
@@ -103,7 +107,15 @@ class Step:
     """Numbers of tokens that the device is still to tell."""
     given: Given | None = None
     """The call that is under way."""
+    paused = 0.0
+    """Seconds that flopsight had taken on this thread when that call began."""
+    doubt: str | None = None
+    """The note of why steps are counted from that call on: if it raises, the reason is the call."""
+    memory: MemoryUse | None = None
+    """In use at its end, if an interval ends with it."""
     skipped = False
+    failed = False
+    """True if a call or a backward raised, and the loop went on: how far it came is not known."""
     slowed = False
     """True if the step was counted while it ran, which slows it."""
     validations = 0
@@ -124,6 +136,11 @@ class Step:
         self.all_at_peak += work.all_at_peak
         if work.estimated:
             self.estimated = True
+
+    def fail(self) -> None:
+        """A call or a backward of it has raised: its work is not known, and no other step is like it."""
+        self.failed, self.work = True, UNKNOWN
+        self.history += ((RAISED, None),)
 
     def carry(self, before: Step) -> None:
         """Let backwards of this step go through calls of the one before."""
@@ -152,7 +169,7 @@ class Step:
 
     def extend(self, later: Step) -> None:
         """Let what came after be a part of this step."""
-        self.ended = later.ended
+        self.ended, self.memory = later.ended, later.memory
         self.kinds = self.kinds[len(self.kinds) - self.calls :] + later.kinds[len(later.kinds) - later.calls :]
         self.calls += later.calls
         self.nodes += later.nodes
@@ -166,6 +183,7 @@ class Step:
         self.masks += later.masks
         self.passive |= later.passive
         self.skipped |= later.skipped
+        self.failed |= later.failed
         self.slowed |= later.slowed
         self.validations += later.validations
         self.validation_spans += later.validation_spans

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from copy import copy
 from typing import Any
 
@@ -14,6 +14,7 @@ from ...errors import FlopsightError
 from ..step_boundaries import Boundary, OptimizerCycle
 from ..updates import SKIPPED
 from .call_work import CallWork
+from .intervals import Intervals
 from .step import Step
 from .step_clock import Moment, StepClock
 
@@ -34,10 +35,10 @@ class StepBook:
         work: CallWork,
         clock: StepClock,
         optimizer: torch.optim.Optimizer | None,
-        on_step: Callable[[Step], None],
+        intervals: Intervals,
         on_failure: Callable[[Exception], None],
     ) -> None:
-        """`on_step` is called with a step when it is certain where it ended."""
+        """A step goes to `intervals` when it is certain where it ended."""
         self.work = work
         self.clock = clock
         self.by_hand = False
@@ -45,7 +46,7 @@ class StepBook:
         self.ended = self.pauses = 0
         """Steps that ended so far, and how often the loop did something else: a validation, or our counting."""
         self._optimizer = optimizer
-        self._on_step, self._on_failure = on_step, on_failure
+        self._intervals, self._on_failure = intervals, on_failure
         self.on_end: Callable[[], None] | None = None
         """Called when a step has ended."""
         self._cycle = OptimizerCycle()
@@ -105,6 +106,16 @@ class StepBook:
             step.forward += now - self._call_began
             self._call_began = None
             self.work.end(step, output)
+        except Exception as problem:
+            self._on_failure(problem)
+
+    def call_raised(self) -> None:
+        """The loop may catch it and go on."""
+        try:
+            if self._call_began is not None:
+                self._call_began = None
+                if self.work.failed(self._step):
+                    self._step.pending -= 1
         except Exception as problem:
             self._on_failure(problem)
 
@@ -181,10 +192,12 @@ class StepBook:
         except Exception as problem:
             self._on_failure(problem)
 
-    def backward_ends(self) -> None:
+    def backward_ends(self, raised: bool) -> None:
         """Note when it ended; the calls before it have their gradients."""
         try:
             step = self._step
+            if raised:
+                step.fail()
             step.last_activity = now = self.clock.now()
             step.backward += now - self._backward_began
             step.pending = 0
@@ -221,11 +234,13 @@ class StepBook:
         if boundary is Boundary.MOVED and self._held:
             self._before = self._held[-1]
             self._before.extend(ended)
+            self._intervals.step_ended(self._held)
             return
         if len(self._held) >= self._most_held:
             self._most_held = 1  # a loop that has not called step() by now does not
             self._hand_over()
         self._held.append(ended)
+        self._intervals.step_ended(self._held)
 
     def engine_stepped(self, skipped: bool) -> None:
         """A DeepSpeed engine has stepped, which ends the step: its optimizer may step many times for it."""
@@ -253,6 +268,7 @@ class StepBook:
         else:
             self._held.append(ended)
         self.by_hand = True
+        self._intervals.step_ended(self._held)
         self._hand_over()
 
     def restart(self) -> None:
@@ -284,53 +300,13 @@ class StepBook:
     def _hand_over(self) -> None:
         held, self._held = self._held, []
         for step in held:
-            self._on_step(step)
+            self._intervals.add(step)
 
     def finish(self) -> None:
         """Hand over what is left; a step that has not ended is not a step."""
         if self._opens and self._updates and self._step.backwards:
             self._held.append(self._end_step())
         self._hand_over()
-
-
-class Waiting:
-    """Listens until a loop of unknown models calls one; from then on the book does."""
-
-    def __init__(self, begin: Callable[[Sequence[nn.Module]], StepBook]) -> None:
-        self._begin = begin
-        self._book: StepBook | None = None
-
-    def call_begins(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], call: Call) -> Call:
-        """The first call of a model: open the book."""
-        if self._book is None:
-            self._book = self._begin([module])
-        return self._book.call_begins(module, args, kwargs, call)
-
-    def call_ends(self, output: Any) -> None:
-        """The first call has returned."""
-        if self._book is not None:
-            self._book.call_ends(output)
-
-    def backward_begins(self, _tensors: Any, _partial: bool) -> None:
-        """A backward of something else."""
-
-    def backward_ends(self) -> None:
-        """Its end."""
-
-    def updated(self, _optimizer: torch.optim.Optimizer, _unlike: str) -> None:
-        """An update of something else."""
-
-    def saving_begins(self) -> None:
-        """A checkpoint of something else."""
-
-    def saving_ends(self) -> None:
-        """Its end."""
-
-    def rebuilt(self) -> None:
-        """A module was made."""
-
-    def engine_stepped(self, _skipped: bool) -> None:
-        """A step of something else."""
 
 
 def sentence(problem: Exception) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from ...capture.time.clock import HOSTS, time_of_this_thread
+from ...capture.time.clock import HOSTS, own_pauses, time_of_this_thread
 
 Moment = Any
 """Seconds on the host, or an event in the device's stream."""
@@ -18,6 +18,8 @@ class StepClock:
 
     def __init__(self, device: torch.device) -> None:
         self.now = time_of_this_thread()
+        self.pauses = own_pauses()
+        """The seconds that flopsight took on this thread, in a list."""
         self.queues = device.type not in HOSTS
         """True if moments are events, which are known only when the device gets there."""
         self.moment: Callable[[], Moment] = self._event if self.queues else self.now
