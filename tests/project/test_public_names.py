@@ -84,17 +84,37 @@ def test_what_type_checkers_see_is_what_the_table_loads():
     assert all(alias.name == alias.asname for statement in block.body for alias in statement.names)
 
 
-@pytest.mark.parametrize(
-    "name", ["profile", "count", "recording", "sweep", "plan", "generation", "monitor", "step_profiler", "load", "gather",
-             "compare", "formula", "get_model_profile", "FlopsProfiler"],
-)  # fmt: skip
-def test_help_explains_every_argument(name):
-    function = getattr(flopsight, name)
-    missing = [
+FUNCTIONS = [name for name in flopsight._HOMES if inspect.isfunction(getattr(flopsight, name))]
+PROFILERS = ["FlopsProfiler", "TIDSProfiler", "AProfiler"]
+METHODS = [
+    (name, method)
+    for name in flopsight._HOMES
+    if inspect.isclass(getattr(flopsight, name))
+    for method, code in vars(getattr(flopsight, name)).items()
+    if inspect.isfunction(code) and not method.startswith("_")
+]
+
+
+def unexplained(function, text):
+    """The arguments that a text does not name."""
+    return [
         argument
         for argument, how in inspect.signature(function).parameters.items()
-        if how.kind not in (how.VAR_KEYWORD, how.VAR_POSITIONAL)
-        and not re.search(rf"`{argument}\b|\b{argument}=", function.__doc__)
+        if argument != "self"
+        and how.kind not in (how.VAR_KEYWORD, how.VAR_POSITIONAL)
+        and not re.search(rf"`{argument}\b|\b{argument}=", text)
     ]
 
-    assert not missing
+
+@pytest.mark.parametrize("name", [*FUNCTIONS, *PROFILERS])
+def test_help_explains_every_argument(name):
+    function = getattr(flopsight, name)
+
+    assert not unexplained(function, function.__doc__)
+
+
+@pytest.mark.parametrize(("name", "method"), METHODS)
+def test_help_explains_every_argument_of_a_method(name, method):
+    function = getattr(getattr(flopsight, name), method)
+
+    assert not unexplained(function, function.__doc__)

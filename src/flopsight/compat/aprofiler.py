@@ -13,7 +13,11 @@ from .deepspeed_profiler import FlopsProfiler
 
 
 class AProfiler(FlopsProfiler):
-    """A FlopsProfiler that also gives the bytes of activations and the share of the device's peak."""
+    """A FlopsProfiler that also gives the bytes of activations and the share of the device's peak.
+
+    `model`, `ds_engine` and `recompute_fwd_factor` are those of `FlopsProfiler`. What runs between `start_profile` and
+    `stop_profile` is added up, one step or a window of steps.
+    """
 
     format = "aprofiler"
     _aggregate = AGGREGATE

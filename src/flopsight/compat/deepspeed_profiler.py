@@ -89,7 +89,7 @@ def get_model_profile(
 
 
 class FlopsProfiler:
-    """Profiles the forward of one step in a training loop; see the training-loop example in the README.
+    """Profiles the forward of one step in a training loop; examples/training_loop.py is a whole loop.
 
     `model` is the model that the loop calls. `ds_engine` is the DeepSpeed engine around it, which knows the world and the
     batch. `recompute_fwd_factor` is how much of the forward backward computes again: 1.0 with full checkpointing.

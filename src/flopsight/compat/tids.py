@@ -16,7 +16,10 @@ class TIDSProfile(str):
 
 
 class TIDSProfiler(FlopsProfiler):
-    """A FlopsProfiler that prints every module's shapes and time."""
+    """A FlopsProfiler that prints every module's shapes and time.
+
+    `model`, `ds_engine` and `recompute_fwd_factor` are those of `FlopsProfiler`.
+    """
 
     format = "tids"
 

@@ -148,7 +148,7 @@ def _find_picture(path: Path) -> Format:
     if name not in PICTURES:
         *names, last = (f"{known}{path.suffix}" for known in PICTURES)
         raise InputError(
-            f"-o {path} says no picture; name the file {', '.join(names)} or {last}, with any text and a dot before it."
+            f"-o {path} does not say which picture; name the file {', '.join(names)} or {last}, with any text and a dot before it."
         )
     return FORMATS[name]
 

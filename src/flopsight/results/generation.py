@@ -164,37 +164,37 @@ class Generation(Shown):
         return self.batch * self.prompt / self.prefill_time.median if self.prefill_time else None
 
     def serving(self, device: str | None = None) -> Serving:
-        """The least times and what fits, on a device."""
+        """The least times and what fits, on `device`."""
         from ..analysis.serving import Serving
 
         return Serving(self, device)
 
     def first_token(self, device: str | None = None) -> float | None:
-        """The least seconds until all sequences have their first token; None if a peak that it takes is not known."""
+        """The least seconds until all sequences have their first token, on `device`; None if a peak that it takes is not known."""
         return self.serving(device).first_token
 
     def per_output_token(self, device: str | None = None, at: str = "mean") -> float | None:
-        """The least seconds of a step, which makes one token of each sequence; `at` is "mean", "first", "middle" or "last"."""
+        """The least seconds of a step on `device`, which makes one token of each sequence; `at` is "mean", "first", "middle" or "last"."""
         return self.serving(device).per_output_token(at)
 
     def tokens_per_second(self, device: str | None = None) -> float | None:
-        """The most new tokens a second, all sequences of the batch together."""
+        """The most new tokens a second on `device`, all sequences of the batch together."""
         return self.serving(device).tokens_per_second
 
     def largest_batch(self, device: str | None = None) -> int | None:
-        """The most sequences of this prompt and these new tokens that fit the memory; None if its size is not known."""
+        """The most sequences of this prompt and these new tokens that fit the memory of `device`; None if its size is not known."""
         return self.serving(device).largest_batch
 
     def longest_context(self, device: str | None = None) -> int | None:
-        """The most tokens of a sequence, prompt and new ones, that fit the memory at this batch; None if its size is not known."""
+        """The most tokens of a sequence, prompt and new ones, that fit the memory of `device` at this batch; None if its size is not known."""
         return self.serving(device).longest_context
 
     def crossover_batch(self, device: str | None = None) -> int | None:
-        """The batch from which on compute binds a step of the decoding; None if none does."""
+        """The batch from which on compute binds a step of the decoding on `device`; None if none does."""
         return self.serving(device).crossover_batch
 
     def speculative(self, device: str | None = None, length: int | None = None) -> Speculation | None:
-        """A round of speculative decoding with the draft, of its length or `length` tokens; None without a draft or a peak."""
+        """A round of speculative decoding on `device` with the draft, of its length or `length` tokens; None without a draft or a peak."""
         from ..analysis.speculation import speculate
 
         return speculate(self.serving(device), length)

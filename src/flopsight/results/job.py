@@ -79,7 +79,7 @@ class Job(Shown, FixedTables):
         return max(times, key=lambda rank: times[rank]) if times else None
 
     def values(self, figure: str) -> dict[int, float]:
-        """A figure of the book of every rank that knows it: `flops`, `step_flops`, `time`, `memory`, `comm`, `mfu`."""
+        """A `figure` of every rank that knows it: "flops", "step_flops", "time", "memory", "comm" or "mfu"."""
         from ..analysis.figures import BOOK
 
         known = {key: one for key, one in BOOK.items() if one.of_profile is not None}
@@ -89,7 +89,7 @@ class Job(Shown, FixedTables):
         return {rank: value for rank, value in found.items() if value is not None}
 
     def imbalance(self, figure: str = "flops") -> float | None:
-        """How much more the largest rank has than the mean: max / mean - 1; None if no rank knows the figure."""
+        """How much more of `figure`, a name as in `values`, the largest rank has than the mean: max / mean - 1; None if no rank knows it."""
         values = list(self.values(figure).values())
         if not values:
             return None

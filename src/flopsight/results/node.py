@@ -231,7 +231,7 @@ class Node(Worked, InNotebooks):
             waiting.extend(reversed(node.children))
 
     def under(self, conditions: Conditions) -> Node:
-        """The same tree for a profile with these conditions: itself if no profile with others has it, else a copy.
+        """The same tree for a profile with these `conditions`: itself if no profile with others has it, else a copy.
 
         How long the step took is asked of the root alone, so profiles that differ in it share what is below.
         """

@@ -212,7 +212,7 @@ class Profile(Worked, Shown, FixedTables):
         return hfu(self)
 
     def mfu_at(self, seconds: float, device: str | None = None) -> float | None:
-        """MFU of a step that takes that many seconds, on a named device or the profile's own; None without a peak."""
+        """MFU of a step that takes `seconds`, on `device`, by name, or the profile's own; None without a peak."""
         from ..analysis.limits.utilization import mfu_at
 
         return mfu_at(self, seconds, device)

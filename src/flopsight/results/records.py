@@ -139,7 +139,7 @@ class OpRecord:
         return self.tensor(name).shape
 
     def tensor(self, name: str) -> TensorMeta:
-        """A tensor argument; KeyError with the op's name if the call had none of that name."""
+        """The tensor argument `name`; KeyError with the op's name if the call had none of that name."""
         value = self.args.get(name)
         if not isinstance(value, TensorMeta):
             raise KeyError(f"{self.op} was called without a tensor {name!r}; it has {', '.join(self.args)}")

@@ -62,7 +62,7 @@ class Sweep(InNotebooks, FixedTables):
         return [row_of(point, self.device) for point in self.points]
 
     def growth(self, axis: str) -> dict[str, Growth]:
-        """How the FLOPs of each kind of module grow along an axis, the other axes at their last values."""
+        """How the FLOPs of each kind of module grow along `axis`, the other axes at their last values."""
         from ..analysis.growth import module_growth
 
         along = self.along(axis)
@@ -70,7 +70,7 @@ class Sweep(InNotebooks, FixedTables):
         return module_growth(values, [profile for _, profile in along]) if len(set(values)) > 1 else {}
 
     def along(self, axis: str) -> list[tuple[float, Profile]]:
-        """The numbers of an axis with their profiles, the other axes at their last values."""
+        """The numbers of `axis` with their profiles, the other axes at their last values."""
         if axis not in self.axes:
             raise InputError(f"This sweep has no axis {axis!r}; it has {', '.join(self.axes)}.")
         rest = {name: values[-1] for name, values in self.axes.items() if name != axis}
