@@ -145,7 +145,15 @@ def _work(lean, tmp_path_factory):
 def test_the_same_tree_gives_the_same_bytes(built, tmp_path):
     tree = tmp_path / "elsewhere"
     shutil.copytree(ROOT / "src", tree / "src", ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md", "CITATION.cff", ".gitignore"):
+    for name in (
+        "pyproject.toml",
+        "hatch_build.py",
+        "README.md",
+        "LICENSE",
+        "CHANGELOG.md",
+        "CITATION.cff",
+        ".gitignore",
+    ):
         (tree / name).write_bytes((ROOT / name).read_bytes())  # at another time
 
     again = build(tree, tmp_path / "dist")
@@ -171,6 +179,28 @@ def test_the_sdist_holds_what_it_is_built_from(built):
 
     assert {"pyproject.toml", "LICENSE", "README.md", "src/flopsight/py.typed", "PKG-INFO"} <= names
     assert not [name for name in names if name.startswith(("tests", "frontend", ".venv", ".github"))]
+
+
+def test_the_sdist_builds_the_same_wheel(built, wheel, tmp_path):
+    (made,) = (path for name, path in built.items() if name.endswith(".tar.gz"))
+    tarfile.open(made).extractall(tmp_path, filter="data")
+
+    again = build(tmp_path / made.name.removesuffix(".tar.gz"), tmp_path / "dist")
+
+    assert again[wheel.name].read_bytes() == wheel.read_bytes()
+
+
+def test_the_readme_of_the_package_names_files_of_its_version_in_full(wheel):
+    version = wheel.name.split("-")[1]
+    (name,) = (name for name in zipfile.ZipFile(wheel).namelist() if name.endswith("METADATA"))
+    links = re.findall(r"\]\(([^)]+)\)", zipfile.ZipFile(wheel).read(name).decode())
+    files = [
+        re.fullmatch(rf"https://github.com/flopsight/flopsight/(blob|raw)/v{version}/(.*)", link) for link in links
+    ]
+
+    assert len(files) > 20
+    assert not [link for link, file in zip(links, files, strict=True) if not file or not (ROOT / file[2]).exists()]
+    assert {file[2] for file in files if file[1] == "raw"} == {"docs/images/report.png", "docs/images/peers-right.png"}
 
 
 @pytest.mark.parametrize(
