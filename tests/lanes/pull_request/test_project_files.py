@@ -101,6 +101,13 @@ def test_the_lanes_of_the_night_are_those_of_make(tmp_path):
     assert done.stdout.split() == sorted(path.parent.name for path in ROOT.glob("tests/lanes/*/requirements.txt"))
 
 
+def test_every_hook_is_installed_by_one_command():
+    hooks = read(ROOT / ".pre-commit-config.yaml")
+    used = {stage for repo in hooks["repos"] for hook in repo["hooks"] for stage in hook.get("stages", ["pre-commit"])}
+
+    assert set(hooks["default_install_hook_types"]) == used
+
+
 def test_a_release_is_published_by_trust_and_not_by_a_password():
     workflow = read(ROOT / ".github/workflows/release.yml")
 
