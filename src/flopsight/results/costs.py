@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from .records import PHASES, Shape
@@ -187,12 +187,7 @@ class OpRow:
 
     def __add__(self, other: OpRow) -> OpRow:
         """Both rows, of the same op, as one."""
-        return replace(
-            self,
-            calls=self.calls + other.calls,
-            cost=self.cost + other.cost,
-            shapes=tuple(dict.fromkeys(self.shapes + other.shapes)),
-            seconds=known_sum((self.seconds, other.seconds)),
-            repeated=self.repeated + other.repeated,
-            repeated_bytes=self.repeated_bytes + other.repeated_bytes,
-        )
+        shapes = self.shapes if self.shapes == other.shapes else tuple(dict.fromkeys(self.shapes + other.shapes))
+        return OpRow(self.op, self.phase, self.calls + other.calls, self.cost + other.cost, self.status, shapes, self.dtype,
+                     self.kind, known_sum((self.seconds, other.seconds)), self.layout, self.repeated + other.repeated,
+                     self.repeated_bytes + other.repeated_bytes)  # fmt: skip

@@ -58,9 +58,7 @@ UNKNOWN = Conditions()
 
 def profile_limit(profile: Profile, device: str | None = None) -> float | None:
     """The least seconds of one step."""
-    ceilings = ceilings_for(profile, device)
-    roof = roof_of(profile.root, ceilings, dtype=profile.environment.dtype) if ceilings else None
-    return roof.limit if roof else None
+    return node_limit(profile.root, device)
 
 
 def node_limit(node: Node, device: str | None = None) -> float | None:
