@@ -169,7 +169,7 @@ export class TreeTable {
     const choice = { order: this.order(), keeps, large: this.large(), apart: state.apart };
     this.rows = state.flat ? this.tree.flat(choice) : this.tree.rows(choice);
     const matches = keeps ? keeps.reduce((sum, keep) => sum + (keep & 1), 0) : 0;
-    this.status.textContent = keeps ? `${matches} match${matches === 1 ? "" : "es"}` : `${this.rows.length} rows of ${this.tree.size} modules`;
+    this.status.textContent = keeps ? `${matches} match${matches === 1 ? "" : "es"}` : `${this.rows.length} row${this.rows.length === 1 ? "" : "s"} of ${this.tree.size} module${this.tree.size === 1 ? "" : "s"}`;
     this.at = Math.min(this.at, Math.max(0, this.rows.length - 1));
     this.fit();
     this.scroller.setAttribute("aria-rowcount", String(this.rows.length + 1));

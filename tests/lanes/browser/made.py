@@ -118,6 +118,40 @@ def hostile():
     return replace(profile, root=replace(profile.root, kind=EVIL, children=(bad,)))
 
 
+def oddly_named():
+    """Names with markup, quotes, signs of other scripts, control characters, and 300 characters in one word."""
+    profile = flopsight.count(nn.Sequential(*(nn.Linear(4, 4) for _ in range(5))), (torch.ones(2, 4),), train=True)
+    names = [EVIL, 'say "it\'s" & <b>', "\N{GRINNING FACE} 模型", "a\nb\t\u202e\x00", "x" * 300]
+    children = tuple(
+        replace(child, name=name, path=name, kind=name, extra_repr=name)
+        for child, name in zip(profile.root.children[: len(names)], names, strict=True)
+    )
+    return replace(profile, root=replace(profile.root, children=children, kind=names[-1]))
+
+
+def without_anything():
+    """One module that has no parameters, does no work and was not timed."""
+    return flopsight.count(nn.Identity(), (torch.ones(2),), on="meta")
+
+
+def no_time_at_all():
+    """Times that are zero, of a clock that did not tick."""
+    return replace(job().ranks[0], timing=Timing(forward=Stat((0.0,))), world=World())
+
+
+def deep(levels=30):
+    model = nn.Linear(4, 4)
+    for level in range(levels):
+        model = nn.Sequential(model, nn.ReLU()) if level % 2 else nn.Sequential(model)
+    return flopsight.count(model, (torch.ones(2, 4),), train=True)
+
+
+def incomplete():
+    """A job of which one rank left no file."""
+    whole = job()
+    return Job({rank: profile for rank, profile in whole.ranks.items() if rank != 3}, size=16)
+
+
 def job():
     """Sixteen ranks of a small model, sharded in pairs, of which the last one is late."""
     one = flopsight.count(nn.Sequential(nn.Linear(8, 8), nn.ReLU()), (torch.ones(4, 8),))

@@ -1,10 +1,25 @@
 """The report page in a real browser: every interaction, in light and dark, wide and narrow, without a request or an error."""
 
 import json
+import re
 from dataclasses import replace
 
 import pytest
-from made import EVIL, bert, changed, hostile, job, llama_405b, many, resnet
+from made import (
+    EVIL,
+    bert,
+    changed,
+    deep,
+    hostile,
+    incomplete,
+    job,
+    llama_405b,
+    many,
+    no_time_at_all,
+    oddly_named,
+    resnet,
+    without_anything,
+)
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select
@@ -16,6 +31,7 @@ from flopsight.render.html import write
 from flopsight.render.html.static import standalone
 from flopsight.results.caveats import BusyMachine
 
+ODD = {"names": oddly_named, "nothing": without_anything, "no time": no_time_at_all, "deep": deep, "job": incomplete}
 PAGES = {"resnet": resnet, "bert": bert, "405b": llama_405b, "hostile": hostile, "diff": changed, "job": job}
 SIZES = {"desktop": (1400, 1000), "phone": (380, 780), "4k": (3840, 2160)}
 
@@ -45,6 +61,23 @@ def test_a_page_fits_every_width(browser, page, size):
 
     assert browser.script("return document.documentElement.scrollWidth <= window.innerWidth")
     assert browser.all(".rows .tr")
+
+
+@pytest.mark.parametrize("width", [420, 1440])
+@pytest.mark.parametrize("name", ODD)
+def test_odd_profiles_are_drawn_within_the_screen_and_without_a_number_that_is_none(browser, page, name, width):
+    browser.open(page(ODD[name]()), size=(width, 900))
+    shown = (
+        "return [document.body.innerText, ...[...document.querySelectorAll('#app *')].flatMap((one) =>"
+        " [...one.attributes].map((attribute) => attribute.value))].join('\\n')"
+    )
+    for tab in [tab.get_attribute("id") for tab in browser.all('[role="tab"]')]:
+        browser.script(f"document.getElementById('{tab}').click()")
+        assert not re.findall(r"\b(?:NaN|Infinity|undefined|null|object Object)\b", browser.script(shown)), tab
+        assert browser.script("return document.documentElement.scrollWidth <= window.innerWidth"), tab
+
+    assert not browser.all("img")
+    assert browser.complaints() == []
 
 
 def test_the_chosen_tab_is_in_sight_and_more_titles_are_hinted_at(browser, page):
