@@ -2,10 +2,10 @@
 
 Attention is counted dense; `skipped_macs` holds what a kernel that knows the mask (causal, a window, blocks) leaves out.
 The forward costs what torch's unfused path does: its two products; scaling of the queries and of the keys, one FLOP
-an element; and for each score 5 of softmax, 1 where a mask or a bias is added, 2 of dropout.
+an element; and for each score 5 of softmax, 1 if a mask or a bias is added, 2 of dropout.
 The fused backward forms the scores anew (`recompute_macs`, and 5 of softmax again), then does what the unfused
 backward does: four products; for each score 4 of softmax's backward and 1 of dropout's; scaling of both gradients;
-and where several queries share a key, the sums over them.
+and if several queries share a key, the sums over them.
 Bytes are those of queries, keys, values, output (and their gradients) and mask.
 """
 

@@ -68,36 +68,20 @@ def packed(call: OpRecord) -> Cost:
     return Cost(bytes=2 * sum(meta.nbytes for meta in call.tensors(shards)))
 
 
-COLLECTIVE_WORDS = (
-    ("allreduce", comm.ALL_REDUCE),
-    ("allgather", comm.ALL_GATHER),
-    ("reducescatter", comm.REDUCE_SCATTER),
-    ("alltoall", comm.ALL_TO_ALL),
-    ("broadcast", comm.BROADCAST),
-    ("irecv", comm.RECV),
-    ("isend", comm.SEND),
-    ("recv", comm.RECV),
-    ("send", comm.SEND),
-    ("reduce", comm.REDUCE),
-    ("gather", comm.GATHER),
-    ("scatter", comm.SCATTER),
-)
-"""Collectives by what their ops are called once underscores are gone; the first that fits counts."""
 NO_EXCHANGE = ("wait", "barrier", "check", "wrap")
 
 
 def exchanged(call: OpRecord) -> Iterator[tuple[str, int, int]]:
     """What an op exchanges: the collective, how many of it, the bytes that this rank hands in; nothing for a wait."""
-    name = call.op.rpartition(".")[2].replace("_", "")
+    name = call.op.rpartition(".")[2]
     if any(word in name for word in NO_EXCHANGE):
         return
-    if name == "batchp2pops":
+    if name == "batch_p2p_ops":
         sent = [op for op in call.args["op_list"] if "send" in op]
         received = len(call.args["op_list"]) - len(sent)
         yield from [(comm.SEND, len(sent), point_to_point(call).bytes)] if sent else []
         yield from [(comm.RECV, received, 0)] if received else []
         return
-    for word, kind in COLLECTIVE_WORDS:
-        if word in name:
-            yield kind, 1, 0 if kind == comm.RECV else handed_over(call).bytes
-            return
+    kind = comm.collective_named(name)
+    if kind is not None:
+        yield kind, 1, 0 if kind == comm.RECV else handed_over(call).bytes

@@ -12,7 +12,7 @@ def elements(*metas: TensorMeta) -> int:
 
 
 def stored(call: OpRecord, *metas: TensorMeta) -> int:
-    """The same, for the numbers that a sparse tensor stores where the call has one."""
+    """The same, for the numbers that a sparse tensor stores if the call has one."""
     nnz = call.facts.get("nnz")
     return elements(*metas) if nnz is None else int(nnz) * any(meta.is_real_number for meta in metas)
 
@@ -71,7 +71,7 @@ def pointwise_twice(call: OpRecord) -> Cost:
     """),
 )
 def reduction(call: OpRecord) -> Cost:
-    """One FLOP an input element, where the result is a number; a running sum adds as often."""
+    """One FLOP an input element, if the result is a number; a running sum adds as often."""
     first = call.inputs[0]
     return Cost(flops=stored(call, first)) if call.outputs and call.output.is_real_number else FREE
 
@@ -88,21 +88,15 @@ def trace(call: OpRecord) -> Cost:
     return Cost(flops=min(call.shape("self")) if call.output.is_real_number else 0)
 
 
-@formula("aten.dist")
-def dist(call: OpRecord) -> Cost:
-    """The difference, then its norm."""
-    return Cost(flops=elements(call.tensor("self")) + elements(call.tensor("self")))
-
-
-@formula("aten.renorm")
-def renorm(call: OpRecord) -> Cost:
-    """The norms of the slices, then their scaling."""
+@formula(*aten("dist renorm"))
+def normed(call: OpRecord) -> Cost:
+    """The difference, then its norm; or the norms of slices, then their scaling."""
     return Cost(flops=2 * elements(call.tensor("self")))
 
 
 @formula(*aten("native_dropout _fused_dropout dropout"))
 def dropout(call: OpRecord) -> Cost:
-    """Two FLOPs an element where it is active: the mask is scaled, then applied, as the unfused op does."""
+    """Two FLOPs an element if it is active: the mask is scaled, then applied, as the unfused op does."""
     active = call.args.get("train", True) is not False and call.args["p"] > 0
     return Cost(flops=2 * elements(call.output)) if active else FREE
 
@@ -134,7 +128,7 @@ def index_add(call: OpRecord) -> Cost:
 
 @formula(*aten("index_put _index_put_impl _unsafe_index_put _unsafe_masked_index_put_accumulate put"))
 def index_put(call: OpRecord) -> Cost:
-    """One FLOP a value where values are added; storing them costs nothing."""
+    """One FLOP a value if values are added; storing them costs nothing."""
     values = call.tensor("source" if "source" in call.args else "values")
     adds = bool(call.args.get("accumulate", True))
     return Cost(flops=elements(values) if adds else 0, bytes=put_in_place(call, values.numel, 2 + adds))

@@ -23,7 +23,7 @@ def embedding_backward(call: OpRecord) -> Cost:
 
 @formula(*aten("_embedding_bag _embedding_bag_forward_only embedding_bag"))
 def embedding_bag(call: OpRecord) -> Cost:
-    """Each looked-up element joins its bag, weighed where weights are given; a mean divides each output."""
+    """Each looked-up element joins its bag, weighed if weights are given; a mean divides each output."""
     picked = call.tensor("indices").numel * call.shape("weight")[-1]
     weighed = picked if call.args.get("per_sample_weights") is not None else 0
     divided = call.output.numel if call.args["mode"] == MEAN else 0

@@ -14,7 +14,7 @@ MATRIX, STACK = 2, 3
 def grouped_mm(call: OpRecord) -> Cost:
     """One product a group; whichever dimension is ragged, the groups together cover it once.
 
-    Rows behind the last group are not computed, and the matrix of a group without rows is not read. Only where the inner
+    Rows behind the last group are not computed, and the matrix of a group without rows is not read. Only if the inner
     dimension is ragged, in the gradient of the weights, does every group have a result: zeros without rows.
     """
     left, right = call.tensor("self"), call.tensor("mat2")
@@ -37,7 +37,7 @@ def stack_of(call: OpRecord) -> tuple[str, TensorMeta] | None:
 
 
 def groups_read(call: OpRecord) -> int:
-    """How many groups have rows; where their ends are not known, as many as there can be."""
+    """How many groups have rows; if their ends are not known, as many as there can be."""
     if "lengths" in call.facts:
         return sum(length > 0 for length in call.facts["lengths"])
     stack = stack_of(call)

@@ -3,13 +3,13 @@
 from math import ceil, prod
 
 from ..results.costs import Cost
-from ..results.records import OpRecord, Shape
+from ..results.records import OpRecord, Shape, TensorMeta
 from .elementwise import elements
 from .registry import aten, formula
 
 TAPS = {"linear1d": 2, "bilinear2d": 4, "trilinear3d": 8, "bicubic2d": 16}
 REACH = {"bilinear2d": 2, "bicubic2d": 4, "lanczos2d": 6}
-"""Samples along one axis that an antialiasing filter spans where it does not shrink the image."""
+"""Samples along one axis that an antialiasing filter spans if it does not shrink the image."""
 BILINEAR, NEAREST, BICUBIC = 0, 1, 2
 
 
@@ -18,20 +18,20 @@ def method(call: OpRecord) -> str:
     return call.op.split("upsample_")[1].split("_")[0]
 
 
-@formula(*aten("upsample_linear1d upsample_bilinear2d upsample_trilinear3d upsample_bicubic2d"))
-def upsample(call: OpRecord) -> Cost:
-    """Two FLOPs a tap of each output element: 2, 4, 8 or 16 taps."""
-    return Cost(flops=2 * TAPS[method(call)] * elements(call.output))
-
-
 @formula(
     *aten("""
+    upsample_linear1d upsample_bilinear2d upsample_trilinear3d upsample_bicubic2d
     upsample_linear1d_backward upsample_bilinear2d_backward upsample_trilinear3d_backward upsample_bicubic2d_backward
     """)
 )
-def upsample_backward(call: OpRecord) -> Cost:
-    """The same taps, the other way."""
-    return Cost(flops=2 * TAPS[method(call)] * elements(call.tensor("grad_output")))
+def upsample(call: OpRecord) -> Cost:
+    """Two FLOPs a tap of each output element, or of its gradient: 2, 4, 8 or 16 taps."""
+    return Cost(flops=2 * TAPS[method(call)] * elements(_upsampled(call)))
+
+
+def _upsampled(call: OpRecord) -> TensorMeta:
+    """The output, or its gradient."""
+    return call.tensor("grad_output") if "grad_output" in call.args else call.output
 
 
 def filtered(small: Shape, big: Shape, reach: int) -> int:
@@ -43,16 +43,16 @@ def filtered(small: Shape, big: Shape, reach: int) -> int:
     return 2 * prod(lead) * (h_in * w_out * across + h_out * w_out * down)
 
 
-@formula(*aten("_upsample_bilinear2d_aa _upsample_bicubic2d_aa _upsample_lanczos2d_aa"))
+@formula(
+    *aten("""
+    _upsample_bilinear2d_aa _upsample_bicubic2d_aa _upsample_lanczos2d_aa
+    _upsample_bilinear2d_aa_backward _upsample_bicubic2d_aa_backward _upsample_lanczos2d_aa_backward
+    """)
+)
 def antialiased(call: OpRecord) -> Cost:
-    """Two FLOPs a tap: first along the rows, then along the columns."""
-    return Cost(flops=filtered(call.inputs[0].shape, call.output.shape, REACH[method(call)]))
-
-
-@formula(*aten("_upsample_bilinear2d_aa_backward _upsample_bicubic2d_aa_backward _upsample_lanczos2d_aa_backward"))
-def antialiased_backward(call: OpRecord) -> Cost:
-    """The same taps, the other way."""
-    return Cost(flops=filtered(call.output.shape, call.shape("grad_output"), REACH[method(call)]))
+    """Two FLOPs a tap, forward and backward: first along the rows, then along the columns."""
+    small = call.output if "grad_output" in call.args else call.inputs[0]
+    return Cost(flops=filtered(small.shape, _upsampled(call).shape, REACH[method(call)]))
 
 
 def sampled(call: OpRecord, elements_out: int) -> int:
@@ -76,6 +76,6 @@ def grid_sampler(call: OpRecord) -> Cost:
     """)
 )
 def grid_sampler_backward(call: OpRecord) -> Cost:
-    """The same taps for the gradient of the input and, where asked for, of the grid."""
+    """The same taps for the gradient of the input and, if asked for, of the grid."""
     into_input, into_grid = call.args.get("output_mask", (True, True))
     return Cost(flops=sampled(call, elements(call.tensor("grad_output"))) * (into_input + into_grid))

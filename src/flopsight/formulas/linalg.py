@@ -84,17 +84,11 @@ def solve_triangular(call: OpRecord) -> Cost:
     return _substituted(call, call.tensor(a), call.tensor(b), 1)
 
 
-@formula(*aten("linalg_lu_solve linalg_ldl_solve lu_solve"))
-def lu_solve(call: OpRecord) -> Cost:
+@formula(*aten("linalg_lu_solve linalg_ldl_solve lu_solve cholesky_solve _cholesky_solve_helper"))
+def factored_solve(call: OpRecord) -> Cost:
     """Two triangular solves for each right-hand side."""
-    factor = next(name for name in ("LU", "LD", "LU_data") if name in call.args)
+    factor = next(name for name in ("LU", "LD", "LU_data", "input2", "A") if name in call.args)
     return _substituted(call, call.tensor(factor), call.tensor("B" if "B" in call.args else "self"), 2)
-
-
-@formula(*aten("cholesky_solve _cholesky_solve_helper"))
-def cholesky_solve(call: OpRecord) -> Cost:
-    """Two triangular solves for each right-hand side."""
-    return _substituted(call, call.tensor("input2" if "input2" in call.args else "A"), call.tensor("self"), 2)
 
 
 def _substituted(call: OpRecord, a: TensorMeta, b: TensorMeta, times: int) -> Cost:
@@ -113,7 +107,7 @@ def geqrf(call: OpRecord) -> Cost:
 
 @formula(*aten("linalg_qr qr"))
 def qr(call: OpRecord) -> Cost:
-    """The triangle, and the orthogonal factor where it is formed."""
+    """The triangle, and the orthogonal factor if it is formed."""
     m, n, k = sizes(matrix(call).shape)
     mode = call.args.get("mode", "reduced" if call.args.get("some", True) else "complete")
     formed = 0 if mode == "r" else reflected(m, m if mode == "complete" else k, k)
@@ -174,20 +168,13 @@ def lstsq(call: OpRecord) -> Cost:
     return batched(a, qr_flops(m, n) + (4 * m * k - 2 * k**2 + k**2) * r)
 
 
-@formula("aten.linalg_pinv")
-def pinv(call: OpRecord) -> Cost:
-    """A singular value decomposition and the product of its bases."""
+@formula(*aten("linalg_pinv linalg_polar"))
+def from_bases(call: OpRecord) -> Cost:
+    """A singular value decomposition and the product of its bases; of polar parts the stretch takes one more product."""
     rows, columns, k = sizes(matrix(call).shape)
     m = max(rows, columns)
-    return batched(matrix(call), 14 * m * k**2 + 8 * k**3 + 2 * rows * columns * k)
-
-
-@formula("aten.linalg_polar")
-def polar(call: OpRecord) -> Cost:
-    """A singular value decomposition and two products of its parts: the rotation and the stretch."""
-    rows, columns, k = sizes(matrix(call).shape)
-    m = max(rows, columns)
-    return batched(matrix(call), 14 * m * k**2 + 8 * k**3 + 2 * rows * columns * k + 2 * columns**2 * k)
+    stretch = 2 * columns**2 * k if "polar" in call.op else 0
+    return batched(matrix(call), 14 * m * k**2 + 8 * k**3 + 2 * rows * columns * k + stretch)
 
 
 @formula("aten.linalg_matrix_sqrth")

@@ -1,4 +1,4 @@
-"""Losses: one FLOP an element for the loss, one more where it is summed or averaged."""
+"""Losses: one FLOP an element for the loss, one more if it is summed or averaged."""
 
 from ..results.costs import Cost
 from ..results.records import OpRecord

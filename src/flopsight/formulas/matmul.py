@@ -30,12 +30,12 @@ def products(call: OpRecord, macs: int, adds: int = 0) -> Cost:
 
 
 def added(call: OpRecord, name: str = "bias") -> int:
-    """Additions of a bias: one an output element where there is one."""
+    """Additions of a bias: one an output element if there is one."""
     return elements(call.output) if call.args.get(name) is not None else 0
 
 
 def scaled_sum(call: OpRecord) -> int:
-    """Additions of `beta * self`: none where beta is 0, because `self` is then not even read."""
+    """Additions of `beta * self`: none if beta is 0, because `self` is then not even read."""
     return elements(call.output) if call.args.get("beta", 1) != 0 else 0
 
 

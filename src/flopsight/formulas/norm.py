@@ -79,7 +79,7 @@ def norm_backward(call: OpRecord) -> Cost:
 
 @formula(*aten("rms_norm _fused_rms_norm"))
 def rms_norm(call: OpRecord) -> Cost:
-    """Square, mean, scale, and the weight where there is one; and for each row the shift by epsilon and the root."""
+    """Square, mean, scale, and the weight if there is one; and for each row the shift by epsilon and the root."""
     x = call.tensor("input")
     rows = x.numel // max(prod(call.args["normalized_shape"]), 1)
     weighed = call.args.get("weight") is not None

@@ -16,18 +16,12 @@ from .registry import aten, formula, named
     avg_pool2d_backward avg_pool3d_backward max_pool2d_backward max_pool2d_with_indices_backward
     max_pool3d_with_indices_backward adaptive_avg_pool3d_backward _adaptive_avg_pool2d_backward _adaptive_avg_pool3d_backward
     adaptive_max_pool2d_backward adaptive_max_pool3d_backward fractional_max_pool2d_backward
-    fractional_max_pool3d_backward mkldnn_adaptive_avg_pool2d_backward
+    fractional_max_pool3d_backward mkldnn_adaptive_avg_pool2d_backward mkldnn_max_pool2d_backward mkldnn_max_pool3d_backward
     """)
 )
 def pool(call: OpRecord) -> Cost:
     """One FLOP an input element."""
-    return Cost(flops=elements(call.tensor("self")))
-
-
-@formula(*aten("mkldnn_max_pool2d_backward mkldnn_max_pool3d_backward"))
-def mkldnn_pool_backward(call: OpRecord) -> Cost:
-    """One FLOP an input element."""
-    return Cost(flops=elements(call.tensor("input")))
+    return Cost(flops=elements(call.tensor("self" if "self" in call.args else "input")))
 
 
 @formula(*named("quantized", "max_pool1d max_pool2d"))

@@ -8,6 +8,7 @@ from math import prod
 
 from ..results.costs import Cost
 from ..results.records import OpRecord
+from .conv import is_transposed
 from .matmul import added, products
 from .registry import aten, formula, named
 
@@ -18,9 +19,9 @@ linear_with_input_q_dq_qweight_dq_relu_output_fp32
 """
 
 
-def rows_times_outputs(call: OpRecord, name: str) -> int:
-    """Each input element meets every output feature."""
-    return call.tensor(name).numel * call.output.shape[-1]
+def rows_times_outputs(call: OpRecord) -> int:
+    """Each element of the input, which comes first, meets every output feature."""
+    return call.inputs[0].numel * call.output.shape[-1]
 
 
 @formula(
@@ -28,43 +29,25 @@ def rows_times_outputs(call: OpRecord, name: str) -> int:
     *named("_quantized", "linear linear_dynamic wrapped_fbgemm_linear_fp16_weight wrapped_quantized_linear"),
     *named("_quantized", "_wrapped_quantized_linear_prepacked"),
     *named("sparse", "qlinear qlinear_relu qlinear_dynamic qlinear_relu_dynamic"),
+    *aten("""
+    _weight_int4pack_mm _weight_int4pack_mm_for_cpu _weight_int4pack_mm_with_scales_and_zeros _weight_int8pack_mm
+    """),
 )
 def packed_linear(call: OpRecord) -> Cost:
-    """A linear layer with a packed weight."""
-    return products(call, rows_times_outputs(call, "X"))
-
-
-@formula(*named("onednn", "linear_dynamic_fp16 linear_relu_dynamic_fp16"))
-def onednn_fp16_linear(call: OpRecord) -> Cost:
-    """A linear layer with a weight in half precision."""
-    return products(call, rows_times_outputs(call, "x"), added(call))
-
-
-@formula("onednn.qlinear_pointwise")
-def onednn_linear(call: OpRecord) -> Cost:
-    """A linear layer of oneDNN, its bias and what is fused behind it."""
-    return products(call, rows_times_outputs(call, "qx"), added(call))
+    """A linear layer with a packed weight, of 4 or 8 bits if activations are not quantised."""
+    return products(call, rows_times_outputs(call))
 
 
 @formula(
+    *named("onednn", "linear_dynamic_fp16 linear_relu_dynamic_fp16 qlinear_pointwise"),
     *aten("""
     fbgemm_linear_fp16_weight fbgemm_linear_fp16_weight_fp32_activation fbgemm_linear_int8_weight
     fbgemm_linear_int8_weight_fp32_activation
-    """)
+    """),
 )
-def fbgemm_linear(call: OpRecord) -> Cost:
-    """A linear layer of FBGEMM."""
-    return products(call, rows_times_outputs(call, "input"), added(call))
-
-
-@formula(
-    *aten("""
-    _weight_int4pack_mm _weight_int4pack_mm_for_cpu _weight_int4pack_mm_with_scales_and_zeros _weight_int8pack_mm
-    """)
-)
-def weight_only_mm(call: OpRecord) -> Cost:
-    """Activations times a weight of 4 or 8 bits."""
-    return products(call, rows_times_outputs(call, "self"))
+def library_linear(call: OpRecord) -> Cost:
+    """A linear layer of oneDNN or FBGEMM and its bias; what is fused behind it is not counted."""
+    return products(call, rows_times_outputs(call), added(call))
 
 
 @formula("aten._dyn_quant_matmul_4bit")
@@ -77,7 +60,7 @@ def dynamic_4bit(call: OpRecord) -> Cost:
 def mixed_linear(call: OpRecord) -> Cost:
     """A linear layer whose weight has a smaller type than its input."""
     activated = call.output.numel if call.args["activation"] not in (None, "none") else 0
-    return products(call, rows_times_outputs(call, "input"), added(call) + activated)
+    return products(call, rows_times_outputs(call), added(call) + activated)
 
 
 @formula("quantized.matmul")
@@ -94,23 +77,21 @@ def hidden_weight(call: OpRecord) -> tuple[int, ...]:
 
 
 @formula(
-    *named("quantized", "conv1d conv2d conv3d conv1d_relu conv2d_relu conv3d_relu conv1d_dynamic conv2d_dynamic"),
-    *named("quantized", "conv3d_dynamic conv2d_add conv2d_add_relu"),
-    *named("_quantized", "conv2d conv3d conv2d_relu conv3d_relu"),
+    *named(
+        "quantized",
+        """
+        conv1d conv2d conv3d conv1d_relu conv2d_relu conv3d_relu conv1d_dynamic conv2d_dynamic conv3d_dynamic
+        conv2d_add conv2d_add_relu
+        conv_transpose1d conv_transpose2d conv_transpose3d
+        conv_transpose1d_dynamic conv_transpose2d_dynamic conv_transpose3d_dynamic
+        """,
+    ),
+    *named("_quantized", "conv2d conv3d conv2d_relu conv3d_relu conv_transpose1d conv_transpose2d"),
 )
 def packed_conv(call: OpRecord) -> Cost:
-    """A convolution with a packed weight."""
-    return products(call, call.output.numel * prod(hidden_weight(call)[1:]))
-
-
-@formula(
-    *named("quantized", "conv_transpose1d conv_transpose2d conv_transpose3d conv_transpose1d_dynamic"),
-    *named("quantized", "conv_transpose2d_dynamic conv_transpose3d_dynamic"),
-    *named("_quantized", "conv_transpose1d conv_transpose2d"),
-)
-def packed_conv_transpose(call: OpRecord) -> Cost:
-    """A transposed convolution with a packed weight."""
-    return products(call, call.tensor("qx").numel * prod(hidden_weight(call)[1:]))
+    """A convolution, or its transpose, with a packed weight."""
+    slid = call.tensor("qx") if is_transposed(call) else call.output
+    return products(call, slid.numel * prod(hidden_weight(call)[1:]))
 
 
 @formula(*named("onednn", "qconv_pointwise qconv1d_pointwise qconv2d_pointwise qconv3d_pointwise"))

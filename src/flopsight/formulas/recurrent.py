@@ -40,7 +40,7 @@ def stepped(call: OpRecord, rows: int, weights: tuple[TensorMeta, ...], units: i
 
 
 def directions(call: OpRecord) -> int:
-    """Two where the sequence is also read backwards."""
+    """Two if the sequence is also read backwards."""
     return 2 if call.args.get("bidirectional") else 1
 
 
@@ -74,7 +74,7 @@ def vendor_network(call: OpRecord) -> Cost:
 
 @formula(*aten("_cudnn_rnn_backward miopen_rnn_backward"))
 def vendor_network_backward(call: OpRecord) -> Cost:
-    """The gradients of the data, always all of them, and those of the weights where they were asked for."""
+    """The gradients of the data, always all of them, and those of the weights if they were asked for."""
     forward = vendor_network(call)
     return Cost(forward.macs * (1 + call.args["output_mask"][3]), _doubled(forward, 1 + call.args["output_mask"][3]))
 
@@ -119,7 +119,7 @@ def cell(call: OpRecord) -> Cost:
 
 @formula(*aten("_thnn_fused_lstm_cell _thnn_fused_gru_cell"))
 def gates(call: OpRecord) -> Cost:
-    """What a cell does behind its products: biases where given, then the gates."""
+    """What a cell does behind its products: biases if given, then the gates."""
     state = call.tensor("cx" if "cx" in call.args else "hx")
     biases = sum(call.args.get(name) is not None for name in ("input_bias", "hidden_bias"))
     kind = family(call)

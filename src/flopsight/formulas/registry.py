@@ -108,7 +108,9 @@ def price(record: OpRecord) -> Priced:
     try:
         cost = _checked(fn(record))
     except Exception as problem:
-        return Priced(UNKNOWN, Cost(bytes=traffic(record)), _complaint(record, fn, problem), failed=True)
+        said = str(problem) or type(problem).__name__
+        why = f"the formula {place(fn)} failed on {_call(record)}: {said}"
+        return Priced(UNKNOWN, Cost(bytes=traffic(record)), why, failed=True)
     stated = name in NO_ARITHMETIC or record.kind == "view"
     if not cost.bytes and not stated:
         cost = replace(cost, bytes=traffic(record))
@@ -147,11 +149,6 @@ def _checked(cost: object) -> Cost:
         if value < 0:
             raise ValueError(f"its {name} is negative, {value}")
     return cost
-
-
-def _complaint(record: OpRecord, fn: Formula, problem: Exception) -> str:
-    said = str(problem) or type(problem).__name__
-    return f"the formula {place(fn)} failed on {_call(record)}: {said}"
 
 
 def _call(record: OpRecord) -> str:

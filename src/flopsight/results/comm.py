@@ -11,6 +11,21 @@ from .costs import known_sum, summed
 ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER, ALL_TO_ALL = "all_reduce", "all_gather", "reduce_scatter", "all_to_all"
 BROADCAST, REDUCE, GATHER, SCATTER, SEND, RECV = "broadcast", "reduce", "gather", "scatter", "send", "recv"
 
+WORDS = (
+    ("allreduce", ALL_REDUCE),
+    ("allgather", ALL_GATHER),
+    ("reducescatter", REDUCE_SCATTER),
+    ("alltoall", ALL_TO_ALL),
+    ("sendrecv", SEND),
+    ("broadcast", BROADCAST),
+    ("reduce", REDUCE),
+    ("send", SEND),
+    ("recv", RECV),
+    ("gather", GATHER),
+    ("scatter", SCATTER),
+)
+"""Collectives by a part of their names in torch, NCCL and RCCL; the first that fits counts."""
+
 GroupKey = frozenset[int] | str
 """Identifies the ranks of a process group."""
 
@@ -58,6 +73,12 @@ class CommRow:
             seconds=known_sum((self.seconds, other.seconds)),
             exposed=known_sum((self.exposed, other.exposed)),
         )
+
+
+def collective_named(name: str) -> str | None:
+    """The collective that an op, a kernel or a mark of torch's is named after; None if none of the words is in its name."""
+    plain = name.lower().replace("_", "")
+    return next((op for word, op in WORDS if word in plain), None)
 
 
 def group_key(group: Any, ranks_of: Callable[[Any], Iterable[int]]) -> GroupKey:
