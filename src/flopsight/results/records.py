@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import astuple, dataclass, field
 from math import prod
 from operator import add
@@ -13,6 +13,14 @@ Shape = tuple[int, ...]
 FORWARD, BACKWARD, RECOMPUTE, OPTIMIZER = PHASES = ("forward", "backward", "recompute", "optimizer")
 OUTSIDE = "<outside>"
 """The path of whatever ran outside every module: a loss, glue between models."""
+
+
+def above(path: str) -> Iterator[str]:
+    """The paths of all modules that a module is in, the root's last, which is the empty string."""
+    while path:
+        path = path.rpartition(".")[0]
+        yield path
+
 
 KINDS = ("pointwise", "reduction", "view", "copy", "random", "matrix", "other")
 """What torch knows of an op. `view` does no work at all (also `empty`), `copy` only moves bytes."""

@@ -16,12 +16,12 @@ from ..hooks.patches import Call, wrapped
 from .restore import AttributeContents, Values, put_all_back
 
 OPTIMIZER_DEPTH = 3
-"""An optimizer's attributes hold its state, that the state of a parameter, and that perhaps a list of tensors."""
+"""How deep what an optimizer holds is nested: attributes, state, state of a parameter, list of tensors."""
 
 
 @contextmanager
 def kept_training_state(model: nn.Module, optimizer: torch.optim.Optimizer | None) -> Iterator[int]:
-    """Put back gradients and, where an optimizer steps, parameters and everything that it keeps."""
+    """Put back gradients and, if an optimizer steps, parameters and everything that it keeps."""
     parameters = list(dict.fromkeys([*model.parameters(), *(_stepped_by(optimizer) if optimizer is not None else ())]))
     before = None if optimizer is None else _BeforeStep(optimizer, parameters)
     with ExitStack() as afterwards:
@@ -111,15 +111,19 @@ def first_node(root: Any) -> Any:
     return root.node if isinstance(root, GradientEdge) else getattr(root, "grad_fn", None)
 
 
-def leaves_below(tensors: Iterable[torch.Tensor | GradientEdge]) -> Iterator[torch.Tensor]:
-    """The leaves that a backward from these tensors, or edges of their graphs, gives a gradient."""
-    waiting = [node for node in map(first_node, tensors) if node is not None]
+def graph_nodes(roots: Iterable[torch.Tensor | GradientEdge]) -> Iterator[Any]:
+    """Every node of the graphs that a backward from these tensors, or edges of their graphs, goes through, once."""
+    waiting = [node for node in map(first_node, roots) if node is not None]
     seen = set(waiting)
     while waiting:
         node = waiting.pop()
-        if hasattr(node, "variable"):
-            yield node.variable
+        yield node
         for below, _ in node.next_functions:
             if below is not None and below not in seen:
                 seen.add(below)
                 waiting.append(below)
+
+
+def leaves_below(tensors: Iterable[torch.Tensor | GradientEdge]) -> Iterator[torch.Tensor]:
+    """The leaves that a backward from these tensors, or edges of their graphs, gives a gradient."""
+    return (node.variable for node in graph_nodes(tensors) if hasattr(node, "variable"))

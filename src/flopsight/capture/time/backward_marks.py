@@ -17,7 +17,7 @@ from torch.autograd.graph import GradientEdge
 from ..hooks import internals
 from ..hooks.patches import Call, wrapped
 from ..model.sites import Site
-from ..model.training_state import first_node
+from ..model.training_state import graph_nodes
 from .clock import pausing
 from .module_marks import Timer
 
@@ -64,7 +64,7 @@ class BackwardTimes:
         """Mark the nodes of a graph; a graph that a checkpoint runs within another backward shares its log."""
         with ExitStack() as stack:
             with pausing():  # adding and removing marks is not the user's time
-                for node in _nodes(list(map(first_node, roots))):
+                for node in graph_nodes(roots):
                     self._mark(node, self._row(node), stack)
             self._depth += 1
             self._timer.again = self.log.append
@@ -121,15 +121,3 @@ class BackwardTimes:
                 running.pop()
             owner, since = running[-1] if running else row, at
         return totals
-
-
-def _nodes(roots: Sequence[Any]) -> Iterator[Any]:
-    """Every node of an autograd graph, once."""
-    seen: set[Any] = set()
-    waiting = list(roots)
-    while waiting:
-        node = waiting.pop()
-        if node is not None and node not in seen:
-            seen.add(node)
-            yield node
-            waiting += [next_node for next_node, _ in node.next_functions]

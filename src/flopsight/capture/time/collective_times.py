@@ -6,40 +6,14 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
-from ...results.comm import (
-    ALL_GATHER,
-    ALL_REDUCE,
-    ALL_TO_ALL,
-    BROADCAST,
-    GATHER,
-    RECV,
-    REDUCE,
-    REDUCE_SCATTER,
-    SCATTER,
-    SEND,
-)
+from ...results.comm import collective_named
 from ...results.records import BACKWARD
-from .kernels import Hosts, Marks, TraceEvent
+from .kernels import Hosts, Marks, Span, TraceEvent, joined
 
-WORDS = (
-    ("allreduce", ALL_REDUCE),
-    ("allgather", ALL_GATHER),
-    ("reducescatter", REDUCE_SCATTER),
-    ("alltoall", ALL_TO_ALL),
-    ("sendrecv", SEND),
-    ("broadcast", BROADCAST),
-    ("reduce", REDUCE),
-    ("send", SEND),
-    ("recv", RECV),
-    ("gather", GATHER),
-    ("scatter", SCATTER),
-)
-"""Collectives by a part of their names in NCCL, RCCL and torch; the first that fits counts."""
 LIBRARIES = ("nccl", "rccl")
 ANNOUNCED = "nccl:"
 """How torch marks, on the thread that launches them, the kernels of one collective."""
 
-Span = tuple[int, int]
 CollectiveTimes = Mapping[tuple[str, str], tuple[float, float]]
 """By collective and phase: seconds, and those in which the device computed nothing."""
 
@@ -100,26 +74,12 @@ class _Announced:
 
 def collective_of(name: str) -> str | None:
     """The collective that a kernel or a mark of torch's is named after; None for a kernel that computes."""
-    if not _is_of_library(name):
-        return None
-    plain = name.lower().replace("_", "")
-    return next((op for word, op in WORDS if word in plain), None)
+    return collective_named(name) if _is_of_library(name) else None
 
 
 def _is_of_library(kernel: str) -> bool:
     name = kernel.lower()
     return any(library in name for library in LIBRARIES)
-
-
-def joined(spans: Iterable[Span]) -> list[Span]:
-    """The same time in spans that do not touch, in order."""
-    found: list[Span] = []
-    for begin, end in sorted(spans):
-        if found and begin <= found[-1][1]:
-            found[-1] = found[-1][0], max(found[-1][1], end)
-        else:
-            found.append((begin, end))
-    return found
 
 
 def overlap(span: Span, others: Iterable[Span]) -> int:

@@ -39,7 +39,7 @@ class DeviceTracing:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Trace the block; `NoDeviceTrace` where that cannot be done."""
+        """Trace the block; `NoDeviceTrace` if that cannot be done."""
         with (
             optimizer_steps(self._begin_step, self._end_step),
             self._timer.running(everywhere=True),

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ...results.records import BACKWARD, FORWARD, OPTIMIZER, OUTSIDE, RECOMPUTE
+from ...results.records import BACKWARD, FORWARD, OPTIMIZER, OUTSIDE, RECOMPUTE, above
 
 NODE = "autograd::engine::evaluate_function: "
 """How the profiler names the run of an autograd node."""
@@ -105,6 +105,7 @@ class Hosts:
         return (_at(marks.makers, nodes[i].sequence) if nodes[i].sequence >= 0 else OUTSIDE), BACKWARD
 
 
+Span = tuple[int, int]
 Launch = tuple[int, int, int, int]
 """The thread and the moment of a launch, begin and end of its kernel."""
 
@@ -128,19 +129,21 @@ def place_kernels(events: Iterable[TraceEvent], marks: Marks) -> DeviceTime:
         result.by_row[path, phase] += seconds
         if phase == FORWARD and path != OUTSIDE:
             forward.append((host.lane, host.begin, event.begin, event.end))
-    result.covered = _covered(forward)
+    result.covered = sum(end - begin for begin, end in joined(launch[2:] for launch in forward)) / 1e9
     for path, seconds in _stream_times(forward, marks.calls):
         result.streams[path] += seconds
     return result
 
 
-def _covered(launches: Iterable[Launch]) -> float:
-    """Seconds in which at least one kernel ran."""
-    total, until = 0, 0
-    for _, _, begin, end in sorted(launches, key=lambda launch: launch[2]):
-        total += max(0, end - max(begin, until))
-        until = max(until, end)
-    return total / 1e9
+def joined(spans: Iterable[Span]) -> list[Span]:
+    """The same time in spans that do not touch, in order."""
+    found: list[Span] = []
+    for begin, end in sorted(spans):
+        if found and begin <= found[-1][1]:
+            found[-1] = found[-1][0], max(found[-1][1], end)
+        else:
+            found.append((begin, end))
+    return found
 
 
 def _stream_times(
@@ -167,14 +170,6 @@ def with_children(own: Mapping[str, float], paths: Iterable[str]) -> dict[str, f
     """Own seconds by path, made inclusive: every path's own and that of all below it."""
     totals = dict.fromkeys(paths, 0.0)
     for path, seconds in own.items():
-        for above in _upwards(path):
-            totals[above] = totals.get(above, 0.0) + seconds
+        for row in (path, *above(path)):
+            totals[row] = totals.get(row, 0.0) + seconds
     return totals
-
-
-def _upwards(path: str) -> Iterator[str]:
-    """A path and the paths of its parents, the root last."""
-    yield path
-    while path:
-        path = path.rpartition(".")[0]
-        yield path

@@ -40,7 +40,8 @@ def device_trace(device: torch.device, *, shapes: bool = False) -> Iterator[Devi
         raise NoDeviceTrace("a profiler is already running in this process")
     profiler = _profiler(device, shapes=shapes)
     try:
-        with _silence():
+        # keeps torch's tracer from writing lines of its own to stderr: it reads the variable when it first starts
+        with _variable(LOG_LEVEL, "9"):
             profiler.__enter__()
     except RuntimeError as problem:
         raise NoDeviceTrace(f"torch's profiler does not start ({problem})") from problem
@@ -57,16 +58,16 @@ def device_trace(device: torch.device, *, shapes: bool = False) -> Iterator[Devi
 
 
 @contextmanager
-def _silence() -> Iterator[None]:
-    """Keep torch's tracer from writing lines of its own to stderr: it reads the variable when it first starts."""
-    if LOG_LEVEL in os.environ:
+def _variable(name: str, value: str) -> Iterator[None]:
+    """Set a variable of the environment inside the block, unless the user has."""
+    if name in os.environ:
         yield
         return
-    os.environ[LOG_LEVEL] = "9"
+    os.environ[name] = value
     try:
         yield
     finally:
-        os.environ.pop(LOG_LEVEL, None)
+        os.environ.pop(name, None)
 
 
 def _profiler(device: torch.device, *, shapes: bool = False) -> Any:
@@ -96,13 +97,10 @@ def _detach(device: torch.device) -> None:
     with _lock:
         if TEARDOWN in os.environ:
             return  # the user has decided
-        os.environ[TEARDOWN] = "1"
-        try:
+        with _variable(TEARDOWN, "1"):
             with _profiler(device):
                 _wait(device)
             _wait(device)  # it goes with the next call into CUDA
-        finally:
-            os.environ.pop(TEARDOWN, None)
 
 
 def _is_device_annotation(raw: Any) -> bool:

@@ -130,7 +130,7 @@ def _on_host(run: ModelRun) -> bool:
 
 
 def _timing(plain: Sequence[Mapping[str, float]], steps: Sequence[float]) -> Timing:
-    """Medians and spreads of the phases, and of the whole step where it was timed by itself."""
+    """Medians and spreads of the phases, and of the whole step if it was timed by itself."""
     stats = {name: Stat(tuple(walls[name] for walls in plain)) for name in plain[0]}
     if steps:
         stats["step"] = Stat(tuple(steps))
@@ -244,7 +244,7 @@ def run_traced(run: ModelRun, keep: Callable[[list[TraceEvent]], object] = forge
 
 
 def traced_host_ops(run: ModelRun, progress: Callable[[str], None] = forget) -> OpTimes:
-    """On a CPU, the seconds of each op in one more, traced run; none where another profiler has the tracer."""
+    """On a CPU, the seconds of each op in one more, traced run; none if another profiler has the tracer."""
     if run.compiled or run.device.type != "cpu":
         return {}
     progress("tracing ops")
@@ -273,7 +273,7 @@ def _doubts(forward: Stat) -> list[Caveat]:
 
 
 def _phase_doubts(timing: Timing) -> list[Caveat]:
-    """A caveat where the phases, timed with waits in between, take longer together than the step as one piece."""
+    """A caveat if the phases, timed with waits in between, take longer together than the step as one piece."""
     if timing.step is None:
         return []
     together = sum(stat.median for stat in (timing.forward, timing.backward, timing.optimizer) if stat is not None)
@@ -282,7 +282,7 @@ def _phase_doubts(timing: Timing) -> list[Caveat]:
 
 
 def _distorted(distortion: float | None, *, scaled: bool) -> list[Caveat]:
-    """A caveat where runs with marks took another time than plain ones: longer, or on a busy machine shorter."""
+    """A caveat if runs with marks took another time than plain ones: longer, or on a busy machine shorter."""
     if distortion is None or abs(distortion - 1) <= QUIET:
         return []
     return [Distorted(distortion, scaled)]

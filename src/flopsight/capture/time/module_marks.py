@@ -179,7 +179,7 @@ class Timer:
 
 
 def forget(_entry: object) -> None:
-    """Do nothing: the callback where none was given."""
+    """Do nothing: the callback if none was given."""
 
 
 def _pairs(marks: list[Any]) -> Iterator[tuple[Any, Site | None]]:

@@ -15,7 +15,7 @@ from .module_marks import Timer
 
 
 def trace_timeline(run: ModelRun) -> tuple[Span, ...]:
-    """Trace one run; times count from its first event. `NoDeviceTrace` where that cannot be done."""
+    """Trace one run; times count from its first event. `NoDeviceTrace` if that cannot be done."""
     if run.optimizer is not None and not run.optimizer.state:
         run.step()  # makes the optimizer's state, as the first of many steps does; the traced one is a later one
     timer = Timer(run.plain_model, time_ns)
