@@ -2,7 +2,7 @@
 
 import torch
 
-from flopsight.capture.count.opinfo import OpInfo
+from flopsight.capture.count.opinfo import op_info
 from flopsight.formulas import find
 from flopsight.results.op_kinds import (
     FILLED,
@@ -31,9 +31,9 @@ def test_every_listed_op_has_a_formula():
 def test_an_op_in_place_is_of_the_kind_of_its_namesake():
     aten = torch.ops.aten
 
-    assert {OpInfo(op).kind for op in (aten.gelu.default, aten.gelu_.default)} == {"pointwise"}
-    assert {OpInfo(op).kind for op in (aten.fill.Scalar, aten.fill_.Scalar, aten.zero_.default)} == {"copy"}
-    assert {OpInfo(op).kind for op in (aten.tril.default, aten.tril_.default)} == {"copy"}
+    assert {op_info(op).kind for op in (aten.gelu.default, aten.gelu_.default)} == {"pointwise"}
+    assert {op_info(op).kind for op in (aten.fill.Scalar, aten.fill_.Scalar, aten.zero_.default)} == {"copy"}
+    assert {op_info(op).kind for op in (aten.tril.default, aten.tril_.default)} == {"copy"}
 
 
 def test_the_book_says_nothing_about_ops_that_torch_tags_right():

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from ..capture.hooks import internals
-from ..capture.hooks.patches import Call, calls_of, module_calls, unpatched, wrapped
+from ..capture.hooks.patches import Call, calls_of, inside, module_calls, unpatched, wrapped
 from ..capture.model.wrappers import compiled_from
 
 Around = Callable[[Callable[[], Any]], Any]
@@ -41,7 +41,8 @@ class ModelFinder:
         """Start looking for the model."""
         self._thread = threading.get_ident()
         self._stack.enter_context(module_calls(self._find))
-        self._stack.enter_context(wrapped(torch, "compile", _apart))
+        # torch.compile binds the call that it finds in `nn.Module.__call__` at that moment
+        self._stack.enter_context(wrapped(torch, "compile", inside(unpatched)))
 
     def end(self) -> None:
         """Remove our wrappers."""
@@ -74,13 +75,3 @@ class ModelFinder:
                 self._inside = False
 
         return counted
-
-
-def _apart(compile: Call) -> Call:
-    """Unpatch `nn.Module.__call__` during torch.compile, which binds the call that it finds at that moment."""
-
-    def compiling(*args: Any, **kwargs: Any) -> Any:
-        with unpatched():
-            return compile(*args, **kwargs)
-
-    return compiling

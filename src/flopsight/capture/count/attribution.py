@@ -16,7 +16,7 @@ from torch import nn
 from ...results.records import BACKWARD, FORWARD, OPTIMIZER, RECOMPUTE
 from ..hooks import internals
 from ..model.sites import Site, Sites
-from ..model.tensors import flat, raw
+from ..model.tensors import flat, local_part, raw
 from .tape import Tape
 
 FARTHEST = 40
@@ -43,11 +43,11 @@ class Position:
         self.after_backward = False
         self.relabelled = False
         self.acting: Site | None = None
-        """The row that a sharding library works for, where that is not the one that runs."""
+        """The row that gets the work of a sharding library, if it is not the running module's."""
         self.gathering = False
         """Whether it gathers weights."""
         self.phase: str | None = None
-        """The phase of what runs outside every module and every backward, where an engine says so."""
+        """The phase of what runs outside every module and every backward, if an engine says so."""
         self.setting_up = False
         """Whether what runs is done once, in the first steps."""
 
@@ -80,7 +80,7 @@ class Attribution:
         self._aside = 0
         self._owner = threading.get_ident()
         self._positions = {self._owner: Position(sites.outside)}
-        # a step of a loop begins where the one before updated the parameters: averages of them are still to be updated
+        # a step of a loop begins right after the last update: averages of the weights may still be updated
         self._positions[self._owner].after_backward = in_loop
 
     def here(self, *, dispatching: bool = False) -> Position | None:
@@ -211,7 +211,7 @@ class Attribution:
         return None
 
     def _module_above(self) -> Site | None:
-        """The module whose method is running, where a checkpoint calls one without a module call."""
+        """The module whose method is running, if a checkpoint calls one without a module call."""
         for frame in self._frames():
             module = frame.f_locals.get("self")
             if isinstance(module, nn.Module):
@@ -270,7 +270,7 @@ class Ownership:
 
 
 def _key(tensor: torch.Tensor) -> int:
-    local = tensor.to_local() if hasattr(tensor, "to_local") else tensor
+    local = local_part(tensor)
     return internals.storage_key(local) if internals.has_storage(local) else id(local)
 
 

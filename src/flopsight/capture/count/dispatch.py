@@ -26,7 +26,7 @@ from .higher_order import entering, in_python, is_higher_order
 from .live import GATHERED
 from .module_watch import ModuleWatch
 from .op_notes import OpNotes
-from .opinfo import OpInfo, UnseenWork, describe, sparse_facts, values_by_name
+from .opinfo import OpInfo, describe, sparse_facts, values_by_name
 from .parallel_work import ParallelWork
 from .tape import Tape
 
@@ -225,7 +225,7 @@ class Counter(TorchDispatchMode):
                 saved.perhaps_kept(output, site)
 
     def _expand(self, info: OpInfo, func: Any, args: Any, kwargs: Any) -> Any:
-        """Look inside an op that has no formula, where that is safe; else note it as it is."""
+        """Look inside an op that has no formula, if that is safe; else note it as it is."""
         if is_higher_order(func):
             return self._expand_higher_order(func, args, kwargs)
         apart = in_other_ops(info, func, args)
@@ -275,7 +275,7 @@ class Counter(TorchDispatchMode):
                 outer.nested = None
 
     def _custom_backwards(self, apply: Call) -> Call:
-        """Note the registered backward of a custom op as unknown where it leaves torch."""
+        """Note the registered backward of a custom op as unknown if it leaves torch."""
 
         def applied(node: Any, *gradients: Any) -> Any:
             op = internals.op_of_backward(node)
@@ -291,7 +291,7 @@ class Counter(TorchDispatchMode):
         return applied
 
     def _note_unseen(self, name: str, args: Any = (), output: Any = None) -> None:
-        self._note(self.tape.infos.setdefault(name, UnseenWork(name)), args, {}, output)
+        self._note(self.tape.infos.setdefault(name, OpInfo(name, allocates=False, unseen=True)), args, {}, output)
 
     def _replays(self, replay: Call) -> Call:
         """Note the replay of a CUDA graph as one unknown op: its kernels pass no dispatcher."""

@@ -77,7 +77,7 @@ def _stored(value: Any) -> list[Tensor]:
 
 
 def in_other_ops(info: OpInfo, func: Any, args: Any) -> Callable[..., Any] | None:
-    """The op in terms of other ops, where torch itself is written that way."""
+    """The op in terms of other ops, if torch itself is written that way."""
     if internals.is_composite(func):
         decompose: Callable[..., Any] = func.decompose
         return decompose

@@ -36,7 +36,7 @@ def in_python(call: Call, mode: type[internals.TorchDispatchMode]) -> Call:
 
     def called(op: Any, *args: Any, **kwargs: Any) -> Any:
         plain = IN_PYTHON.get((op.name(), len(args)))
-        # from torch 2.15 on map comes with `mutated_arg_indices`, which is empty where nothing is changed in place
+        # from torch 2.15 on map comes with `mutated_arg_indices`, which is empty if nothing is changed in place
         if plain is None or any(kwargs.values()) or internals.transformed():
             internals.offer_to_mode(op, mode)
             return call(op, *args, **kwargs)

@@ -61,13 +61,13 @@ class Live:
         self.lent: dict[int, tuple[int, int]] = {}
         """Storages that a collective of the CPU holds: the thread that began it, and how many events there were at their last use."""
         self._late: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
-        """Ends that another thread was late with, by the number of the event that they belong before."""
+        """Frees that another thread reported late, by the number of the event that they precede."""
         self._forgotten: set[int] = set()
         self._expected: Counter[str] = Counter()
         self.leave_out(there)
 
     def expect(self, what: str, size: int) -> None:
-        """So many bytes of a kind are there from the beginning, seen or not: their tensors may be used by no op."""
+        """Add `size` bytes of kind `what` to the baseline, even if no op ever touches the tensors."""
         self._expected[what] += size
 
     def leave_out(self, there: Mapping[str, Iterable[torch.Tensor]]) -> None:
@@ -83,7 +83,7 @@ class Live:
                     self._labels.setdefault(birth, what)
 
     def note(self, output: Any, site: Site, phase: str, what: str | None = None) -> None:
-        """An op of `site` returned this; `what` it is, where that is known already."""
+        """An op of `site` returned this; `what` it is, if that is known already."""
         for tensor in (output,) if isinstance(output, torch.Tensor) else flat(output):
             birth = self._bear(tensor, site)
             if birth is not None:
@@ -175,7 +175,7 @@ class Live:
                 self._labels[birth] = what
 
     def forget(self, *tensors: torch.Tensor) -> None:
-        """Leave tensors out of the peak: a library has them for its own books, or they are in other memory."""
+        """Exclude tensors from the peak: a library's bookkeeping, or what is in other memory."""
         births = (self.birth_of(part) for tensor in tensors for part in plain_tensors(tensor))
         self._forgotten.update(birth for birth in births if birth is not None)
 

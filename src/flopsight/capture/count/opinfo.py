@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from copy import copy
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -17,59 +18,55 @@ COLLECTIVES = ("c10d", "_c10d_functional", "_c10d_functional_autograd")
 """Namespaces of the ops that talk to other ranks."""
 
 
+@dataclass(eq=False, slots=True)
 class OpInfo:
     """Name, kind and arguments of an op, read once before its first call is recorded."""
 
-    __slots__ = (
-        "allocates", "calls", "defaults", "exchanges", "expand", "facts", "kind", "name", "names", "overload", "seeded", "writes",
-    )  # fmt: skip
-
-    def __init__(self, func: Any) -> None:
-        schema = internals.schema(func)
-        self.name = schema.name.replace("::", ".")
-        self.overload = schema.overload_name or "default"
-        arguments = [argument for argument in schema.arguments if not argument.is_out]
-        self.names = tuple(argument.name for argument in arguments)
-        self.defaults = {
-            argument.name: argument.default_value for argument in arguments if argument.has_default_value()
-        }
-        self.kind = kind_of(func, self.name)
-        self.allocates = not func.is_view or self.name == "aten.lift_fresh"
-        self.facts = FACTS.get(self.name)
-        self.expand = self.kind in ("matrix", "other")
-        self.calls = 0
-        self.exchanges = self.name.split(".", maxsplit=1)[0] in COLLECTIVES
-        self.seeded = torch.Tag.nondeterministic_seeded in func.tags
-        self.writes = tuple(each.name for each in schema.arguments if each.alias_info and each.alias_info.is_write)
+    name: str
+    overload: str = "default"
+    names: tuple[str, ...] = ()
+    defaults: dict[str, Any] = field(default_factory=dict)
+    kind: str = "other"
+    allocates: bool = True
+    facts: FactsOf | None = None
+    expand: bool = False
+    exchanges: bool = False
+    """Whether it talks to other ranks."""
+    seeded: bool = False
+    """Whether it draws random numbers."""
+    writes: tuple[str, ...] = ()
+    """The arguments that it writes into."""
+    unseen: bool = False
+    """Whether it passes no dispatcher: the kernels of a CUDA graph, numpy in the backward of a custom op."""
+    calls: int = 0
 
 
-class UnseenWork(OpInfo):
-    """Work that passes no dispatcher: the kernels of a CUDA graph, numpy in the backward of a custom op."""
+def op_info(func: Any) -> OpInfo:
+    """What torch knows of an op."""
+    schema = internals.schema(func)
+    name = schema.name.replace("::", ".")
+    arguments = [argument for argument in schema.arguments if not argument.is_out]
+    kind = kind_of(func, name)
+    return OpInfo(
+        name,
+        schema.overload_name or "default",
+        names=tuple(argument.name for argument in arguments),
+        defaults={argument.name: argument.default_value for argument in arguments if argument.has_default_value()},
+        kind=kind,
+        allocates=not func.is_view or name == "aten.lift_fresh",
+        facts=FACTS.get(name),
+        expand=kind in ("matrix", "other"),
+        exchanges=name.split(".", maxsplit=1)[0] in COLLECTIVES,
+        seeded=torch.Tag.nondeterministic_seeded in func.tags,
+        writes=tuple(each.name for each in schema.arguments if each.alias_info and each.alias_info.is_write),
+    )
 
-    __slots__ = ()
 
-    def __init__(self, name: str) -> None:
-        self.name, self.overload, self.names, self.defaults = name, "default", (), {}
-        self.kind, self.allocates, self.facts, self.expand, self.calls = "other", False, None, False, 0
-        self.exchanges, self.seeded, self.writes = False, False, ()
-
-
-class HigherOrderInfo(OpInfo):
+def _higher_order_info(func: Any) -> OpInfo:
     """The same for an op that takes functions; it has no schema, so arguments go by position."""
-
-    __slots__ = ()
-
-    def __init__(self, func: Any) -> None:
-        self.name = f"higher_order.{func.name()}"
-        self.overload = "default"
-        self.names = HIGHER_ORDER_NAMES.get(func.name(), ())
-        self.defaults = {}
-        self.kind = "other"
-        self.allocates = True
-        self.facts = FACTS.get(self.name)
-        self.expand = self.name in TAKEN_APART
-        self.calls = 0
-        self.exchanges, self.seeded, self.writes = False, False, ()
+    name = f"higher_order.{func.name()}"
+    names = HIGHER_ORDER_NAMES.get(func.name(), ())
+    return OpInfo(name, names=names, facts=FACTS.get(name), expand=name in TAKEN_APART)
 
 
 def kind_of(func: Any, name: str) -> str:
@@ -196,9 +193,9 @@ _described: dict[Any, OpInfo] = {}
 def describe(func: Any, known: Callable[[str], bool]) -> OpInfo:
     """The facts of an op; `expand` is True if it has no formula and may be looked into."""
     if is_higher_order(func):
-        return HigherOrderInfo(func)
+        return _higher_order_info(func)
     if func not in _described:
-        _described[func] = OpInfo(func)
+        _described[func] = op_info(func)
     info = copy(_described[func])
     info.expand = info.expand and not known(info.name)
     return info
@@ -213,7 +210,7 @@ def sparse_facts(info: OpInfo, args: Any, output: Any) -> tuple[tuple[str, Any],
     found = [
         (name, value)
         for name, value in zip(info.names, args, strict=False)
-        if isinstance(value, Tensor) and _sparse(value)
+        if isinstance(value, Tensor) and value.layout is not torch.strided and not value.is_nested
     ]
     names, operands = zip(*found, strict=True)
     facts: list[tuple[str, Any]] = [("sparse", names), ("nnz", stored(operands[-1]))]
@@ -225,7 +222,7 @@ def sparse_facts(info: OpInfo, args: Any, output: Any) -> tuple[tuple[str, Any],
         and all(factor.dim() == BOTH for factor in factors)
     ):
         facts.append(("stored", (*map(stored, factors), stored(output))))
-        columns, rows = _by_column(factors[0]), _by_row(factors[1])
+        columns, rows = _stored_along(factors[0], 1), _stored_along(factors[1], 0)
         if columns is not None and rows is not None and len(columns) == len(rows):
             facts.append(("products", int((columns * rows).sum())))
     return tuple(facts)
@@ -236,23 +233,12 @@ def stored(tensor: Tensor) -> int:
     return stored_bytes(tensor) // tensor.itemsize
 
 
-def _sparse(tensor: Tensor) -> bool:
-    return tensor.layout is not torch.strided and not tensor.is_nested
-
-
-def _by_column(matrix: Tensor) -> Tensor | None:
-    """How many elements a matrix stores in each column; None for layouts that store blocks."""
+def _stored_along(matrix: Tensor, dim: int) -> Tensor | None:
+    """How many elements a matrix stores in each row (0) or each column (1); None for layouts that store blocks."""
     if matrix.layout is torch.sparse_coo:
-        return internals.sparse_places(matrix)[1].bincount(minlength=matrix.shape[1])
+        return internals.sparse_places(matrix)[dim].bincount(minlength=matrix.shape[dim])
     if matrix.layout is torch.sparse_csr:
-        return matrix.col_indices().bincount(minlength=matrix.shape[1])
-    return matrix.ccol_indices().diff() if matrix.layout is torch.sparse_csc else None
-
-
-def _by_row(matrix: Tensor) -> Tensor | None:
-    """The same for each row."""
-    if matrix.layout is torch.sparse_coo:
-        return internals.sparse_places(matrix)[0].bincount(minlength=matrix.shape[0])
-    if matrix.layout is torch.sparse_csr:
-        return matrix.crow_indices().diff()
-    return matrix.row_indices().bincount(minlength=matrix.shape[0]) if matrix.layout is torch.sparse_csc else None
+        return matrix.col_indices().bincount(minlength=matrix.shape[1]) if dim else matrix.crow_indices().diff()
+    if matrix.layout is torch.sparse_csc:
+        return matrix.ccol_indices().diff() if dim else matrix.row_indices().bincount(minlength=matrix.shape[0])
+    return None

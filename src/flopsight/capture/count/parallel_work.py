@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ from torch import nn
 from ...results.comm import GroupKey
 from ...results.records import BACKWARD, FORWARD
 from ..hooks import internals, parallel
-from ..hooks.patches import Call, wrapped
+from ..hooks.patches import Call, inside, wrapped
 from ..model.sites import Site, Sites
 from .live import BUCKETS, Live
 
@@ -57,18 +57,19 @@ class ParallelWork:
         for work in parallel.own_work():
             entered.enter_context(wrapped(work.home, work.name, self._for_owner(work)))
         for home, name in parallel.set_ups():
-            entered.enter_context(wrapped(home, name, self._as_set_up))
+            entered.enter_context(wrapped(home, name, inside(partial(self._placed, setting_up=True))))
         for home, name, phase in parallel.engine_phases():
-            entered.enter_context(wrapped(home, name, partial(self._in_phase, phase)))
+            entered.enter_context(wrapped(home, name, inside(partial(self._placed, phase=phase))))
         entered.enter_context(wrapped(parallel.work_kind(), "get_future", self._done_at_once))
-        entered.enter_context(wrapped(parallel.work_kind(), "wait", _unseen))
+        # What a backend does to end a collective is part of it: gloo copies the result of a reduce-scatter, NCCL does not.
+        entered.enter_context(wrapped(parallel.work_kind(), "wait", inside(internals.without_modes)))
         stage = parallel.stage_kind()
         if stage is not None:
             entered.enter_context(wrapped(stage, parallel.STAGE_RUNS, self._in_stage))
             for name in parallel.STAGE_EXCHANGES:
                 entered.enter_context(wrapped(stage, name, partial(self._of_stage, name)))
         if self._tape.live is not None:
-            entered.enter_context(wrapped(torch.UntypedStorage, "resize_", self._resizes))
+            entered.enter_context(wrapped(torch.UntypedStorage, "resize_", partial(self._resizes, self._tape.live)))
 
     def place(
         self, args: Mapping[str, Any], name: str, position: Position, site: Site, phase: str
@@ -101,12 +102,10 @@ class ParallelWork:
                 row = self._sites.row(module) if module is not None else None
                 if position is None or row is None:
                     return plain(*args, **kwargs)
-                before = position.acting, position.gathering, position.phase
-                position.acting, position.gathering, position.phase = row, work.gathers, work.phase or position.phase
                 try:
-                    return plain(*args, **kwargs)
+                    with self._placed(acting=row, gathering=work.gathers, phase=work.phase or position.phase):
+                        return plain(*args, **kwargs)
                 finally:
-                    position.acting, position.gathering, position.phase = before
                     if work.gathered is not None:
                         self._tape.note_gathered(work.gathered(args), row)
 
@@ -114,31 +113,18 @@ class ParallelWork:
 
         return around
 
-    def _as_set_up(self, plain: Call) -> Call:
-        def once(*args: Any, **kwargs: Any) -> Any:
-            position = self._position()
-            if position is None:
-                return plain(*args, **kwargs)
-            before, position.setting_up = position.setting_up, True
-            try:
-                return plain(*args, **kwargs)
-            finally:
-                position.setting_up = before
-
-        return once
-
-    def _in_phase(self, phase: str, plain: Call) -> Call:
-        def run(*args: Any, **kwargs: Any) -> Any:
-            position = self._position()
-            if position is None:
-                return plain(*args, **kwargs)
-            before, position.phase = position.phase, phase
-            try:
-                return plain(*args, **kwargs)
-            finally:
-                position.phase = before
-
-        return run
+    @contextmanager
+    def _placed(self, **changes: Any) -> Iterator[None]:
+        """Change attributes of this thread's position for the time of the block."""
+        position = self._position()
+        before = {name: getattr(position, name) for name in changes} if position is not None else {}
+        for name in before:
+            setattr(position, name, changes[name])
+        try:
+            yield
+        finally:
+            for name, value in before.items():
+                setattr(position, name, value)
 
     def _done_at_once(self, plain: Call) -> Call:
         """Let the callbacks of DDP's communication hooks run where they are made: gloo runs them on unwatched threads.
@@ -176,12 +162,12 @@ class ParallelWork:
 
         return listed
 
-    def _resizes(self, plain: Call) -> Call:
+    def _resizes(self, live: Live, plain: Call) -> Call:
         def resized(storage: torch.UntypedStorage, size: int) -> Any:
             done = plain(storage, size)
             position = self._position()
             gatherer = position.acting if position is not None and position.gathering else None
-            self._tape.note_resized(storage, gatherer)
+            live.resized(storage, gatherer)
             return done
 
         return resized
@@ -213,22 +199,12 @@ def _between_nodes() -> bool:
     return node is None or internals.node_sequence(node) >= internals.NO_SEQUENCE
 
 
-def _unseen(plain: Call) -> Call:
-    """What a backend does to end a collective is part of it: gloo copies the result of a reduce-scatter, NCCL does not."""
-
-    def wait(work: Any, *args: Any, **kwargs: Any) -> Any:
-        with internals.without_modes():
-            return plain(work, *args, **kwargs)
-
-    return wait
-
-
 class Buckets:
     """Follows gradients into buckets, where they are written when autograd hands them over."""
 
     def __init__(self, sites: Sites, live: Live | None) -> None:
         self.wrapper: nn.Module | None = None
-        """The wrapper that averages gradients, where it is watched."""
+        """The wrapper that averages gradients, if it is watched."""
         self._sites = sites
         self._live = live
         self._held: defaultdict[int, dict[str, None]] = defaultdict(dict)
@@ -236,7 +212,7 @@ class Buckets:
         self._sent: set[int] = set()
         """Storages that were sent: what is written into them next is of another step."""
         self._last_read: int | None = None
-        """The bucket that was read last: a communication hook sends what it makes of it."""
+        """The last bucket that was read. What a communication hook sends is attributed to it."""
         self._views = False
         """Whether gradients are views of buckets."""
 

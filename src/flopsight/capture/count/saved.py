@@ -174,23 +174,10 @@ class Saved:
     def _within_hooks(self) -> AbstractContextManager[None]:
         """Note what hooks keep that are entered inside the block: torch asks the topmost hooks only."""
 
-        def noting(enter: Call) -> Call:
-            def entered(hooks: Any) -> Any:
-                theirs = hooks.pack_hook
+        def noting(pack: Call, unpack: Call) -> internals.Hooks:
+            return wraps(pack)(partial(self._packed_by, pack)), unpack
 
-                @wraps(theirs)
-                def pack(tensor: torch.Tensor) -> Any:
-                    return self._packed_by(theirs, tensor)
-
-                hooks.pack_hook = pack
-                try:
-                    return enter(hooks)
-                finally:
-                    hooks.pack_hook = theirs
-
-            return entered
-
-        return wrapped(torch.autograd.graph.saved_tensors_hooks, "__enter__", noting)
+        return wrapped(torch.autograd.graph.saved_tensors_hooks, "__enter__", internals.entered_with(noting))
 
 
 def _end(seen: dict[int, Any], now: Counter[Site], key: int, site: Site, size: int, _storage: object) -> None:

@@ -12,14 +12,14 @@ import torch
 from torch import nn
 
 from ...results.caveats import Caveat
-from ...results.records import ModuleCall, OpRecord, Padding
+from ...results.records import ModuleCall, OpRecord, Padding, above
 from ..hooks import internals
 from ..model.padding import padding_of
 from ..model.sites import Site
 from ..model.tensors import meta, metas, tensor_metas, with_tensors, without_data
 from .flows import Flows
 from .live import Live
-from .opinfo import OpInfo, UnseenWork
+from .opinfo import OpInfo
 from .repeated_work import Repeats
 from .saved import Saved
 
@@ -38,7 +38,7 @@ class RootCall:
 
 
 class DataNotes(NamedTuple):
-    """What is known of the data in storages, where memory is followed."""
+    """What is known of the data in storages, if memory is followed."""
 
     repeats: Repeats
     flows: Flows
@@ -67,7 +67,7 @@ class Tape:
         self.root_calls: dict[Any, RootCall] = {}
         """What a model with shards was called with from outside, by the shapes of it."""
         self.padding: Padding | None = None
-        """What the inputs of the models say of their padding; looked for where memory is followed."""
+        """What the inputs of the models say of their padding; looked for if memory is followed."""
         self.caveats: list[Caveat] = []
         self._raised: tuple[int, Site, str] | None = None
         """An exception by its id, with row and phase: holding it would hold all that its frames hold."""
@@ -112,11 +112,6 @@ class Tape:
         if self.live is not None:
             self.live.gathered(tensors, site)
 
-    def note_resized(self, storage: torch.UntypedStorage, gatherer: Site | None) -> None:
-        """A storage was given memory, or gave it back; `gatherer` is the row whose weights come into it."""
-        if self.live is not None:
-            self.live.resized(storage, gatherer)
-
     def doubt(self, caveat: Caveat) -> None:
         """Keep a caveat, once."""
         if caveat not in self.caveats:
@@ -146,8 +141,8 @@ class Tape:
         return {} if self.saved is None else {site.path: size for site, size in self.saved.bytes.items()}
 
     def unread(self, models: Iterable[nn.Module]) -> set[int]:
-        """The ids of parameters that no op read; none where ops ran unseen."""
-        if self.data is None or self.elsewhere or any(isinstance(info, UnseenWork) for info in self.infos.values()):
+        """The ids of parameters that no op read; none if ops ran unseen."""
+        if self.data is None or self.elsewhere or any(info.unseen for info in self.infos.values()):
             return set()
         return self.data.repeats.unread(parameter for model in models for parameter in model.parameters())
 
@@ -155,7 +150,7 @@ class Tape:
     def missed(self) -> tuple[str, ...]:
         """Paths of rows that were called on other threads, and never on the one that is watched; only the topmost."""
         found = {site.path for site in self.elsewhere} - {site.path for site in self.calls}
-        return tuple(sorted(path for path in found if found.isdisjoint(_above(path))))
+        return tuple(sorted(path for path in found if found.isdisjoint(above(path))))
 
     def where_raised(self, problem: BaseException) -> tuple[str, str] | None:
         """The path and the phase in which an exception was raised, if it passed a row."""
@@ -190,13 +185,6 @@ class Tape:
             self.padding = other.padding if self.padding is None else self.padding + other.padding
         for caveat in other.caveats:
             self.doubt(caveat)
-
-
-def _above(path: str) -> Iterator[str]:
-    """The paths of all rows that a row is in; the root's is the empty string."""
-    while path:
-        path = path.rpartition(".")[0]
-        yield path
 
 
 COMPACT_AT = 50_000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from functools import partial
 
 from .shared import Shared
 
@@ -24,9 +24,5 @@ def _make_rarer() -> Callable[[], None]:
     return put_back
 
 
-_rarer: Shared[object] = Shared(_make_rarer)
-
-
-def rarer_collections() -> AbstractContextManager[None]:
-    """Collect garbage less often inside the block; what the model leaves in cycles is still collected."""
-    return _rarer.used_by(object())
+rarer_collections = partial(Shared[None](_make_rarer).used_by, None)
+"""A context in which garbage is collected less often; what the model leaves in cycles is still collected."""

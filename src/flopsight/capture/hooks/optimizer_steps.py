@@ -60,7 +60,7 @@ def after_optimizer_steps(afterwards: Begin) -> AbstractContextManager[None]:
 
 @contextmanager
 def steps_unheard() -> Iterator[None]:
-    """Tell the listeners that are there when the block begins nothing of the steps inside it."""
+    """Mute the current listeners for the steps that are made inside the block."""
     hidden = set(_hooks.users) - _unheard
     _unheard.update(hidden)
     try:
@@ -70,7 +70,7 @@ def steps_unheard() -> Iterator[None]:
 
 
 def _listeners() -> list[_Listener]:
-    """Those to be told; a copy, since a listener may come or go meanwhile."""
+    """The listeners that are not muted; a copy, since one may come or go meanwhile."""
     return [listener for listener in _hooks.users if listener not in _unheard] if _unheard else _hooks.users[:]
 
 
@@ -80,7 +80,7 @@ def with_inner(optimizer: torch.optim.Optimizer) -> list[torch.optim.Optimizer]:
 
 
 def let_go() -> None:
-    """Remove the hooks that no listener needs any more, where that was put off because torch was running them."""
+    """Remove the hooks that no listener needs any more, if that was put off because torch was running them."""
     _hooks.settle()
 
 
@@ -95,7 +95,7 @@ def _begin(optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> Any:
     if _is_inner(optimizer):
         return None
     _outer = optimizer
-    if not _tell_begin(optimizer):
+    if not _call_begins(optimizer):
         return None
     if len(args) > 1 and callable(args[1]):
         return (args[0], _aside(optimizer, args[1]), *args[2:]), kwargs
@@ -106,26 +106,24 @@ def _begin(optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> Any:
 
 def _aside(optimizer: torch.optim.Optimizer, closure: Callable[[], Any]) -> Callable[[], Any]:
     def called() -> Any:
-        _end()
+        _call_ends()
         result = closure()
-        _tell_begin(optimizer)
+        _call_begins(optimizer)
         return result
 
     return called
 
 
-def _tell_begin(optimizer: torch.optim.Optimizer) -> bool:
-    """Tell those that want to know; False if there is none."""
-    told = False
-    for listener in _listeners():
-        if listener.begin is not None:
-            listener.begin(optimizer)
-            told = True
-    return told
+def _call_begins(optimizer: torch.optim.Optimizer) -> bool:
+    """Call every listener's `begin`; False if there is none."""
+    begins = [listener.begin for listener in _listeners() if listener.begin is not None]
+    for begin in begins:
+        begin(optimizer)
+    return bool(begins)
 
 
-def _end() -> list[_Listener]:
-    """Tell those that want to know; gives all."""
+def _call_ends() -> list[_Listener]:
+    """Call every listener's `end`; gives all listeners."""
     listeners = _listeners()
     for listener in listeners[::-1]:
         if listener.end is not None:
@@ -138,7 +136,7 @@ def _after(optimizer: torch.optim.Optimizer, _args: Any, _kwargs: Any) -> None:
     if _is_inner(optimizer):
         return
     _outer = None
-    listeners = _end()
+    listeners = _call_ends()
     _running_hooks = True
     try:
         for listener in listeners:

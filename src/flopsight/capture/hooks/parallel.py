@@ -32,7 +32,7 @@ class OwnWork:
     gathered: Callable[[tuple[Any, ...]], list[torch.Tensor]] | None = None
     """The weights that are whole when it ends, from its arguments."""
     phase: str | None = None
-    """The phase of its work, also where a pipeline calls it after autograd has ended."""
+    """The phase of its work, also if a pipeline calls it after autograd has ended."""
 
 
 def own_work() -> Iterator[OwnWork]:
@@ -107,12 +107,12 @@ def engine_phases() -> Iterator[tuple[Any, str, str]]:
 
 
 def work_kind() -> Any:
-    """The class of a collective on its way, where it is imported."""
+    """The class of a collective on its way, if it is imported."""
     return getattr(_module("torch.distributed.distributed_c10d"), "Work", None)
 
 
 def stage_kind() -> Any:
-    """The class of pipeline stages, where it is imported."""
+    """The class of pipeline stages, if it is imported."""
     return getattr(_module("torch.distributed.pipelining.stage"), "_PipelineStageBase", None)
 
 

@@ -22,12 +22,12 @@ compiling = torch.compiler.is_compiling
 Call = Callable[..., Any]
 Watcher = Callable[[Call], Call]
 FRAMES = 2
-"""Python frames that a watcher adds to a module call, at most, in multiples of those that the call has without it."""
+"""Upper bound of the Python frames that a watcher adds to a module call, as a multiple of the plain call's frames."""
 
 
 @dataclass(frozen=True, eq=False)
 class _Wrapper:
-    """A wrapper around a function in torch; `bare` where it asks `compiling` itself."""
+    """A wrapper around a function in torch; `bare` if it asks `compiling` itself."""
 
     around: Watcher
     bare: bool
@@ -102,7 +102,7 @@ class _Patch(Shared[_Wrapper]):
             self.settle()
 
     def _step_over(self, found: Call) -> None:
-        """Take the function that is there now for the plain one, or go back to one of ours that it had covered."""
+        """Treat the installed function as the plain one, or return to our earlier layer below it."""
         under = [number for number, layer in enumerate(self._buried) if layer.installed() is found]
         if under:
             layer = self._buried[under[0]]
@@ -200,23 +200,29 @@ LOOP_CALLS: tuple[tuple[Any, str], ...] = (
 """What a watcher of a user's loop wraps."""
 
 
-def _watch_imports() -> Callable[[], None]:
-    return ImportsAside(_unpatched_import).install()
-
-
-_imports: Shared[_Wrapper] = Shared(_watch_imports)
-
-
 def _patch(owner: Any, name: str) -> _Patch:
     return _patches.setdefault((id(owner), name), _Patch(owner, name))
 
 
 @contextmanager
 def wrapped(owner: Any, name: str, around: Watcher, *, bare: bool = False) -> Iterator[None]:
-    """Wrap a function of torch until the block ends; `bare` where the wrapper itself asks whether torch is compiling."""
+    """Wrap a function of torch until the block ends; `bare` if the wrapper itself asks whether torch is compiling."""
     wrapper = _Wrapper(around, bare)
     with _imports.used_by(wrapper), _patch(owner, name).used_by(wrapper):
         yield
+
+
+def inside(context: Callable[[], AbstractContextManager[Any]]) -> Watcher:
+    """A wrapper that makes every call in a context of its own."""
+
+    def around(plain: Call) -> Call:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            with context():
+                return plain(*args, **kwargs)
+
+        return call
+
+    return around
 
 
 @contextmanager
@@ -232,6 +238,9 @@ def _unpatched_import(module: ModuleType) -> Iterator[None]:
         yield
     for patch in tuple(_patches.values()):
         patch.give_back(module)
+
+
+_imports: Shared[_Wrapper] = Shared(ImportsAside(_unpatched_import).install)
 
 
 @contextmanager
@@ -284,7 +293,7 @@ def _hidden(patch: _Patch) -> Iterator[None]:
 def unpatched() -> AbstractContextManager[None]:
     """Take all wrappers off module calls, so that what torch.compile makes inside the block does not depend on them.
 
-    Where compiled code runs as plain Python nothing is compiled, and the wrappers stay.
+    If compiled code runs as plain Python, nothing is compiled, and the wrappers stay.
     """
     return _suspended([] if internals.runs_eager() else [_patch(nn.Module, "__call__")])
 

@@ -28,7 +28,7 @@ def unproven(version: str) -> bool:
 
 
 def refuse_old(version: str) -> None:
-    """Raise where a torch is too old to be watched."""
+    """Raise if a torch is too old to be watched."""
     if parse(version) < OLDEST:
         low, high = (".".join(map(str, release)) for release in (OLDEST, NEWEST))
         raise TorchError(

@@ -25,7 +25,7 @@ def without_fetching(twin: nn.Module) -> nn.Module:
 
 
 def whole_shape(parameter: Any) -> tuple[int, ...]:
-    """The shape of the whole tensor, also where this rank holds a part of it and the tensor itself is empty."""
+    """The shape of the whole tensor, also if this rank holds a part of it and the tensor itself is empty."""
     return tuple(getattr(parameter, "ds_shape", parameter.shape))
 
 

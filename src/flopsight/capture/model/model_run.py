@@ -54,7 +54,7 @@ class ModelRun:
         self.loss_of(output).backward()
 
     def update(self) -> None:
-        """The optimizer's step, where there is one."""
+        """The optimizer's step, if there is one."""
         if self.optimizer is not None:
             self.optimizer.step()
 

@@ -8,11 +8,11 @@ from typing import Any
 import torch
 from torch import nn
 
-from ...results.records import ModuleRow, Parameter, Shape
+from ...results.records import ModuleRow, Parameter
 from ..hooks import internals, parallel
 from . import deepspeed_zero
 from .sites import Sites, paths
-from .tensors import held_bytes
+from .tensors import held_bytes, local_part
 
 CODES = (torch.int8, torch.uint8, torch.int16, torch.int32)
 """What packed weights are kept in."""
@@ -43,7 +43,7 @@ def module_rows(
                     parameters=tuple(
                         _parameters(module, shards, keys, state_bytes or {}, unread, _is_below(path, experts))
                     ),
-                    shapes=tuple(_shape(tensor) for _, tensor in _held(module)),
+                    shapes=tuple(tuple(local_part(tensor).shape) for _, tensor in _held(module)),
                     packed_bytes=_packed_bytes(module),
                 )
             )
@@ -123,15 +123,7 @@ def _held(module: nn.Module) -> list[tuple[str, Any]]:
     return [(name, one) for name, one in found if one is not None and not torch.nn.parameter.is_lazy(one)]
 
 
-def _shape(tensor: Any) -> Shape:
-    return tuple((tensor.to_local() if hasattr(tensor, "to_local") else tensor).shape)
-
-
 def _elements(tensor: Any) -> tuple[int, int]:
     """Elements here and in the whole tensor: a sharded parameter is a DTensor, or one that ZeRO has partitioned."""
     split = deepspeed_zero.elements(tensor)
-    if split is not None:
-        return split
-    if hasattr(tensor, "to_local"):
-        return tensor.to_local().numel(), tensor.numel()
-    return tensor.numel(), tensor.numel()
+    return (local_part(tensor).numel(), tensor.numel()) if split is None else split

@@ -9,7 +9,7 @@ import functools
 import gc
 import operator
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from types import FunctionType
@@ -62,28 +62,26 @@ def _files_of(name: str) -> Iterator[str]:
 
 
 def _put_attributes_back(owner: Any, held: dict[str, Any]) -> None:
-    for name in _left_on_meta(dict(vars(owner)), held):
-        if name in held:
-            setattr(owner, name, held[name])
-        else:
-            delattr(owner, name)
+    _put_items_back(dict(vars(owner)), held, partial(setattr, owner), partial(delattr, owner))
 
 
 def _put_contents_back(container: Any, held: Any) -> None:
     if isinstance(container, dict):
-        for key in _left_on_meta(container, held):
-            if key in held:
-                container[key] = held[key]
-            else:
-                del container[key]
+        _put_items_back(container, held, container.__setitem__, container.__delitem__)
     elif _on_meta(container) and not (len(container) == len(held) and all(map(operator.is_, container, held))):
         container.clear()
         (container.update if isinstance(container, set) else container.extend)(held)
 
 
-def _left_on_meta(now: dict[Any, Any], before: dict[Any, Any]) -> list[Any]:
-    """The keys under which something new is on meta."""
-    return [key for key, value in now.items() if value is not before.get(key) and _on_meta(value)]
+def _put_items_back(
+    now: dict[Any, Any], held: dict[Any, Any], put: Callable[[Any, Any], None], drop: Callable[[Any], None]
+) -> None:
+    """Put back what was there under the keys under which something new is on meta."""
+    for key in [key for key, value in now.items() if value is not held.get(key) and _on_meta(value)]:
+        if key in held:
+            put(key, held[key])
+        else:
+            drop(key)
 
 
 def _on_meta(value: Any) -> bool:

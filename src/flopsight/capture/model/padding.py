@@ -52,7 +52,7 @@ def _keeps(name: str, value: Any) -> torch.Tensor | None:
 
 
 def _readable(value: Any) -> bool:
-    """Whether a value is a matrix of samples by positions whose numbers may be read: not where torch.func maps over it."""
+    """Whether a value is a matrix of samples by positions whose numbers may be read: not if torch.func maps over it."""
     if type(value) is not torch.Tensor or value.dim() != 2 or value.is_meta or not value.numel():
         return False
     capturing = value.is_cuda and torch.cuda.is_current_stream_capturing()

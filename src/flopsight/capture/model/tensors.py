@@ -75,18 +75,6 @@ def metas(value: Any) -> Iterator[TensorMeta]:
         yield from (item for item in found if isinstance(item, TensorMeta))
 
 
-def leaves(value: Any) -> Iterator[Any]:
-    """Everything in the arguments of an op that is not a list, tuple or dict."""
-    if isinstance(value, SEQUENCES):
-        for item in value:
-            yield from leaves(item)
-    elif isinstance(value, dict):
-        for item in value.values():
-            yield from leaves(item)
-    else:
-        yield value
-
-
 def flat(value: Any) -> list[Tensor]:
     """Every tensor in the arguments of an op."""
     found: list[Tensor] = []
@@ -163,6 +151,11 @@ def plain_tensors(tensor: Tensor) -> Iterator[Tensor]:
     else:
         for part in internals.inner_tensors(tensor).values():
             yield from plain_tensors(part)
+
+
+def local_part(tensor: Any) -> Any:
+    """What this rank holds of a tensor that is spread over ranks; any other tensor itself."""
+    return tensor.to_local() if hasattr(tensor, "to_local") else tensor
 
 
 def held_bytes(tensor: Tensor) -> int:

@@ -20,14 +20,9 @@ ALIGNMENT = 8
 """Kernels on a GPU read this many elements at a time: heads are as wide as a multiple of it, masks' rows begin at one."""
 
 
-def _register() -> Callable[[], None]:
-    """Registered once for all users: torch warns on a second registration."""
-    library = torch.library.Library("aten", "IMPL")
-    library.impl("scaled_dot_product_attention", _attention, "AutogradMeta")
-    return internals.unregister(library)
-
-
-_targets: Shared[tuple[int, str]] = Shared(_register)
+_targets: Shared[tuple[int, str]] = Shared(
+    lambda: internals.register_on_meta("scaled_dot_product_attention", _attention)
+)
 """Threads that count on meta, each with the device that its tensors stand for."""
 
 
@@ -94,36 +89,30 @@ def attention_path(
         return MATH
     if target == "meta":
         return _on_some_accelerator(query, key, value, mask)
-    stand_ins = _StandIns(target)
+    stand_in = _stand_ins(target)
     with internals.without_modes():
-        small = [stand_ins.make(tensor, width=tensor.shape[-1]) for tensor in (query, key, value)]
-        small_mask = None if mask is None else stand_ins.make(mask)
+        small = [stand_in(tensor, width=tensor.shape[-1]) for tensor in (query, key, value)]
+        small_mask = None if mask is None else stand_in(mask)
         return internals.attention_choice(*small, small_mask, dropout, causal, enable_gqa=gqa)
 
 
-class _StandIns:
-    """Small tensors with sizes that are equal where the large ones are: heads and widths stay, the rest shrinks."""
+def _stand_ins(device: str) -> Callable[..., Tensor]:
+    """Makes small tensors with sizes that are equal where the large ones are: heads and widths stay, the rest shrinks."""
+    shrunk = {0: 0, 1: 1}
 
-    def __init__(self, device: str) -> None:
-        self._device = device
-        self._shrunk = {0: 0, 1: 1}
-
-    def make(self, tensor: Tensor, width: int | None = None) -> Tensor:
-        """A small tensor like this one, with the same memory order in its last dimension."""
-        shape = [self._shrink(size) for size in tensor.shape]
+    def make(tensor: Tensor, width: int | None = None) -> Tensor:
+        # another size for every size; kernels care about remainders
+        shape = [shrunk.setdefault(size, ALIGNMENT * (len(shrunk) - 1) + size % ALIGNMENT) for size in tensor.shape]
         if tensor.dim() > 2:
             shape[-3] = tensor.shape[-3]
         if width is not None:
             shape[-1] = width
-        options: dict[str, Any] = {"dtype": tensor.dtype, "device": self._device}
-        gap = 1 if tensor.stride(-1) == 1 else 2
-        small = torch.empty([*shape[:-1], gap * shape[-1]], **options)
+        gap = 1 if tensor.stride(-1) == 1 else 2  # the same memory order in the last dimension
+        small = torch.empty([*shape[:-1], gap * shape[-1]], dtype=tensor.dtype, device=device)
         small = small.as_strided(shape, (*small.stride()[:-1], gap))
         return small.requires_grad_(tensor.requires_grad)
 
-    def _shrink(self, size: int) -> int:
-        """Another size for every size; kernels care about remainders."""
-        return self._shrunk.setdefault(size, ALIGNMENT * (len(self._shrunk) - 1) + size % ALIGNMENT)
+    return make
 
 
 def _on_some_accelerator(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> int:

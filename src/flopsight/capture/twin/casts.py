@@ -15,7 +15,7 @@ import torch
 from ..hooks import internals
 from ..hooks.internals import TorchDispatchMode
 from ..hooks.patches import Call, wrapped
-from ..model.tensors import flat
+from ..model.tensors import flat, with_leaves
 
 Tensor = torch.Tensor
 aten = torch.ops.aten
@@ -35,7 +35,7 @@ class Autocast:
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """Cast inside the block wherever autocast is on, also where it was on before."""
+        """Cast inside the block wherever autocast is on, also if it was on before."""
         with ExitStack() as stack:
             stack.callback(self._end)
             stack.enter_context(wrapped(torch, "set_autocast_enabled", self._switching))
@@ -92,7 +92,7 @@ class Autocast:
         made = list(tensors)
         for at, dtype in casts.items():  # in torch's order, which decides what backward does first
             made[at] = self._as(tensors[at], dtype)
-        args, kwargs = _replaced((args, kwargs), iter(made))
+        args, kwargs = _with_these((args, kwargs), made)
         if self._target == "cuda" and _adds_in_single(op, tensors, args, kwargs):
             kwargs = {**kwargs, "dtype": torch.float32}
         return args, kwargs
@@ -120,7 +120,7 @@ class Autocast:
         """What is cast when an op begins; of every operand one element is stored."""
         tensors = flat((args, kwargs))
         given = [_spread(one.dtype, self._target, one.shape) for one in tensors]
-        small_args, small_kwargs = _replaced((args, kwargs), iter(given))
+        small_args, small_kwargs = _with_these((args, kwargs), given)
         with _Casts(given) as seen, suppress(Exception):  # ours, which ends the call, or torch's about such operands
             op(*small_args, **small_kwargs)
         found: dict[int, torch.dtype] = seen.found
@@ -140,7 +140,7 @@ class _Casts(TorchDispatchMode):
         self.found: dict[int, torch.dtype] = {}
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """A cast in place of which a tensor of the wanted type is enough; anything else ends the call."""
+        """Answer a cast with an empty tensor of the wanted type; end the call at any other op."""
         at = next((i for i, one in enumerate(self._given) if args and one is args[0]), None)
         dtype = (kwargs or {}).get("dtype")
         if func is not aten._to_copy.default or at is None or dtype is None:
@@ -164,12 +164,7 @@ def _adds_in_single(op: Any, tensors: list[Tensor], args: Any, kwargs: Any) -> b
     return not given and tensors[0].dtype in (torch.float16, torch.bfloat16)
 
 
-def _replaced(value: Any, made: Iterator[Tensor]) -> Any:
+def _with_these(arguments: Any, tensors: list[Tensor]) -> Any:
     """The same arguments with other tensors, in the order in which `flat` finds them."""
-    if isinstance(value, Tensor):
-        return next(made)
-    if isinstance(value, list | tuple):
-        return type(value)([_replaced(item, made) for item in value])
-    if isinstance(value, dict):
-        return {key: _replaced(item, made) for key, item in value.items()}
-    return value
+    others = iter(tensors)
+    return with_leaves(arguments, lambda leaf: next(others) if isinstance(leaf, Tensor) else leaf)

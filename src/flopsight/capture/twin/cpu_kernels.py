@@ -35,7 +35,7 @@ def batch_norm_backward(grad: Tensor, data: Tensor, *rest: Any) -> tuple[Tensor 
 
 
 def layer_norm(data: Tensor, shape: Any, weight: Tensor | None, *rest: Any) -> tuple[Tensor, ...]:
-    """Statistics in the precision of the weights where there are some, else of the data."""
+    """Statistics in the precision of the weights if there are some, else of the data."""
     made, *statistics = aten.native_layer_norm.default(data, shape, weight, *rest)
     return restrided(made, plain_strides(made.shape)), *(_as_precise(one, data, weight) for one in statistics)
 
@@ -72,7 +72,7 @@ def loss_in_place(func: Any) -> Callable[..., Tensor]:
 
 
 def padded(func: Any) -> Callable[..., Tensor]:
-    """A padded image, its channels last where they were."""
+    """A padded image, its channels last if they were."""
 
     def pad(data: Tensor, *rest: Any) -> Tensor:
         made: Tensor = func(data, *rest)
@@ -146,12 +146,6 @@ def _as_precise(statistics: Tensor, data: Tensor, weight: Tensor | None) -> Tens
 FAST_BAGS = {torch.float32, torch.float16, torch.bfloat16}
 PADS = (aten.reflection_pad2d, aten.reflection_pad3d, aten.replication_pad2d, aten.replication_pad3d)
 SHUFFLES = (aten.channel_shuffle, aten.pixel_shuffle, aten.pixel_unshuffle)
-PADS_BACKWARD = (
-    aten.reflection_pad2d_backward,
-    aten.reflection_pad3d_backward,
-    aten.replication_pad2d_backward,
-    aten.replication_pad3d_backward,
-)
 RESIZES = (
     aten.upsample_nearest2d, aten._upsample_nearest_exact2d, aten.upsample_bilinear2d, aten.upsample_bicubic2d,
     aten._upsample_bilinear2d_aa, aten._upsample_bicubic2d_aa, aten.upsample_nearest3d, aten._upsample_nearest_exact3d,
@@ -175,5 +169,5 @@ CPU_KERNELS: dict[Any, Callable[..., Any]] = {
     aten.mkldnn_rnn_layer.default: fused_layer,
     **{op.default: loss_in_place(op.default) for op in LOSSES},
     **{op.default: padded(op.default) for op in (*PADS, *SHUFFLES, *RESIZES)},
-    **{op.default: like_the_data for op in PADS_BACKWARD},
+    **{getattr(aten, f"{pad.__name__}_backward").default: like_the_data for pad in PADS},
 }

@@ -39,14 +39,16 @@ def like_the_first(func: Any) -> Callable[..., Any]:
             or options.get("layout") not in (None, torch.strided)
         ):
             return output
-        strides = kept_strides(first)
-        return (
-            restrided(output, strides)
-            if isinstance(output, Tensor)
-            else tuple(restrided(one, strides) for one in output)
-        )
+        return _ordered(output, kept_strides(first))
 
     return made
+
+
+def _ordered(output: Any, strides: Strides) -> Any:
+    """One tensor or several, each in this memory order."""
+    return (
+        restrided(output, strides) if isinstance(output, Tensor) else tuple(restrided(one, strides) for one in output)
+    )
 
 
 def plain(func: Any) -> Callable[..., Tensor]:
@@ -129,23 +131,13 @@ def _with_a_number(strides: Strides, shape: Sequence[int]) -> Strides:
     return iterated_strides([torch.empty_strided(shape, strides, device="meta"), number])
 
 
-def prelu_backward(grad: Tensor, data: Tensor, weight: Tensor) -> tuple[Tensor, ...]:
-    """Two gradients in the memory order of the data."""
-    output = aten._prelu_kernel_backward.default(grad, data, weight)
-    strides = kept_strides(data)
-    return tuple(restrided(one, strides) for one in output)
+def like_the_second(func: Any) -> Callable[..., Any]:
+    """An op that returns tensors in the memory order of its second argument."""
 
+    def made(*args: Any, **kwargs: Any) -> Any:
+        return _ordered(func(*args, **kwargs), kept_strides(args[1]))
 
-def like(place: int) -> Callable[[Any], Callable[..., Any]]:
-    """The rule of ops that return a tensor in the memory order of the argument in this place."""
-
-    def rule(func: Any) -> Callable[..., Tensor]:
-        def made(*args: Any, **kwargs: Any) -> Tensor:
-            return restrided(func(*args, **kwargs), kept_strides(args[place]))
-
-        return made
-
-    return rule
+    return made
 
 
 NUMBERS_ARE_OPERANDS = {
@@ -161,7 +153,10 @@ LIKE_THE_FIRST = (
     "sort.stable", "flip.default", "index_fill.int_Scalar", "index_fill.int_Tensor", "index_put.default",
     "_masked_softmax.default", "log_sigmoid_backward.default", "_prelu_kernel.default",
 )  # fmt: skip
-LIKE_THE_SECOND = ("nll_loss2d_backward.default", "nll_loss_backward.default", "binary_cross_entropy_backward.default")
+LIKE_THE_SECOND = (
+    "nll_loss2d_backward.default", "nll_loss_backward.default", "binary_cross_entropy_backward.default",
+    "_prelu_kernel_backward.default",
+)  # fmt: skip
 PLAIN = (
     "masked_fill.Scalar", "masked_fill.Tensor", "pow.Scalar", "_softmax.default", "_log_softmax.default",
     "_softmax_backward_data.default", "_log_softmax_backward_data.default", "triu.default", "tril.default",
@@ -183,11 +178,10 @@ def _made(rule: Callable[[Any], Callable[..., Any]], names: Sequence[str]) -> di
 
 KERNELS: dict[Any, Callable[..., Any]] = {
     **_made(like_the_first, LIKE_THE_FIRST),
-    **_made(like(1), LIKE_THE_SECOND),
+    **_made(like_the_second, LIKE_THE_SECOND),
     **_made(plain, PLAIN),
     **_made(data_first, DATA_FIRST),
     **_made(partial(pointwise, casts=False), UNTAGGED),
-    aten._prelu_kernel_backward.default: prelu_backward,
     aten.where.self: where,
     aten.isinf.default: is_infinite,
     aten.native_dropout_backward.default: native_dropout_backward,

@@ -15,14 +15,14 @@ import torch
 
 from ...errors import InputError
 from ..hooks import internals
-from ..model.tensors import flat, leaves, with_leaves
+from ..model.tensors import flat, with_leaves
 
 Tensor = torch.Tensor
 aten = torch.ops.aten
 LARGEST = 1 << 26
 """Elements above which a value is not worked out."""
 DEEPEST = 100
-"""Calls that may wait for one another before they are worked out."""
+"""The longest chain of deferred calls, before it is computed."""
 ATTRIBUTE = "_flopsight_contents"
 WRITTEN = "_flopsight_written"
 
@@ -85,10 +85,11 @@ class DeferredOp:
     """An op that waits to be run on the CPU; it writes into copies."""
 
     def __init__(self, func: Any, args: Any, kwargs: Any, written: list[KnownContents]) -> None:
-        self.func, self.args, self.kwargs, self.written = func, args, kwargs, written
-        reads = list(_reads((args, kwargs)))
-        self.depth = 1 + max((read.contents.depth for read in reads), default=0)
-        self.assumed = any(read.contents.assumed for read in reads)
+        read = [_sure(tensor) for tensor in flat((args, kwargs)) if tensor.is_meta]
+        self.func, self.written = func, written
+        self.args, self.kwargs = with_leaves(args, _as_read), with_leaves(kwargs, _as_read)
+        self.depth = 1 + max((contents.depth for contents in read), default=0)
+        self.assumed = any(contents.assumed for contents in read)
         self._made: tuple[Any, dict[KnownContents, Tensor]] | None = None
 
     def made(self) -> tuple[Any, dict[KnownContents, Tensor]]:
@@ -101,14 +102,14 @@ class DeferredOp:
 
 
 def contents_of(tensor: Tensor) -> KnownContents | None:
-    """What a meta tensor's storage holds, where that is known."""
+    """What a meta tensor's storage holds, if that is known."""
     if not tensor.is_meta or tensor.layout is not torch.strided or internals.is_wrapper_subclass(tensor):
         return None
     return getattr(tensor.untyped_storage(), ATTRIBUTE, None)
 
 
 def value_of(tensor: Tensor) -> Tensor:
-    """The value of a tensor on the CPU, not to be written into; `Unknowable` where there is none."""
+    """The value of a tensor on the CPU, not to be written into; `Unknowable` if there is none."""
     if tensor.device.type == "cpu":
         return tensor
     try:
@@ -190,16 +191,11 @@ def follow(func: Any, args: Any, kwargs: dict[str, Any], output: Any) -> None:
         _check_repeatable(func)
         if func.overloadpacket in OVERWRITES and contents_of(args[0]) is None and _is_whole(args[0]):
             _blank(args[0])
-        reads = with_leaves(args, _as_read), with_leaves(kwargs, _as_read)
+        call = DeferredOp(func, args, kwargs, [_sure(tensor) for tensor in written.values()])
     except Unknowable:
         forget(list(written.values()))
-        return
-    _note(
-        DeferredOp(func, *reads, written=[_sure(tensor) for tensor in written.values()]),
-        written,
-        (args, kwargs),
-        output,
-    )
+    else:
+        _note(call, written, (args, kwargs), output)
 
 
 def _is_view(args: Any, output: Any) -> bool:
@@ -310,10 +306,6 @@ def _laid_out(value: Tensor, layout: Layout, dtype: torch.dtype, size: int) -> T
     stored = value[tuple(once)] if shape else value
     _view(elements, (stored.shape, stride, offset, signs)).copy_(stored)
     return elements
-
-
-def _reads(value: Any) -> Iterator[Read]:
-    return (leaf for leaf in leaves(value) if isinstance(leaf, Read))
 
 
 def _as_read(leaf: Any) -> Any:

@@ -92,7 +92,7 @@ def plain_tensors(model: nn.Module) -> list[torch.Tensor]:
 
 
 def _on_meta(tensor: torch.Tensor) -> torch.Tensor:
-    """A tensor without data that remembers its values for code that asks; parameters do so only where they are small."""
+    """A tensor without data that remembers its values for code that asks; parameters do so only if they are small."""
     if internals.is_wrapper_subclass(tensor) or tensor.layout is not torch.strided or tensor.is_quantized:
         raise NoTwinError(f"a {type(tensor).__name__} with layout {tensor.layout} has no twin")
     shape = whole_shape(tensor)
@@ -127,22 +127,9 @@ def _is_torchs(value: Any) -> bool:
     return owner.split(".")[0] == "torch" or getattr(torch, value.__name__, None) is value
 
 
-PLAIN = (
-    type,
-    type(None),
-    bool,
-    int,
-    float,
-    complex,
-    str,
-    bytes,
-    torch.dtype,
-    torch.device,
-    torch.Size,
-    Enum,
-    range,
-    slice,
-)
+NUMBERS_AND_TEXT = (type(None), bool, int, float, complex, str, bytes)
+PLAIN = (*NUMBERS_AND_TEXT, type, torch.dtype, torch.device, torch.Size, Enum, range, slice)
+"""What a twin may share with the model: it cannot be changed."""
 
 
 def on_meta(value: Any) -> Any:

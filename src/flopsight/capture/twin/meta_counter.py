@@ -43,7 +43,7 @@ READ_AT_ONCE = 1 << 12
 ENDS, STACK = "offs", 3
 """What a grouped product calls the ends of its groups of rows, and the dimensions of the weights that they are multiplied with."""
 ALIASES = "aliases"
-"""Stands in the memo for an op whose result shares memory with its inputs, or is a part of it: such an op runs every time."""
+"""Marks in the memo an op whose result aliases an input, or is a part of larger memory: it runs every time."""
 
 
 class MetaCounter(Counter):
@@ -83,7 +83,11 @@ class MetaCounter(Counter):
         entered.enter_context(wrapped(internals.CheckpointFrame, "__init__", _comparing_plainly))
         super()._watch_all(entered)
         entered.enter_context(
-            wrapped(torch.autograd.graph.saved_tensors_hooks, "__enter__", self._disguise.in_saved_hooks)
+            wrapped(
+                torch.autograd.graph.saved_tensors_hooks,
+                "__enter__",
+                internals.entered_with(self._disguise.in_saved_hooks),
+            )
         )
 
     def watch(self, plain: Call) -> Call:
@@ -113,7 +117,7 @@ class MetaCounter(Counter):
         return self._read_by_user(output, wanted) if moves else output
 
     def values(self, info: OpInfo, args: Any, kwargs: Any) -> dict[str, Any]:
-        """The arguments by name; the ends of groups as numbers where they are known and not themselves assumed."""
+        """The arguments by name; the ends of groups as numbers if they are known and not themselves assumed."""
         named = super().values(info, args, kwargs)
         ends = named.get(ENDS)
         if ends is None or not ends.is_meta:
@@ -151,8 +155,7 @@ class MetaCounter(Counter):
             else:
                 known_values.remember(whole, elements, part_of=real)
             key = internals.storage_key(real)
-            forget = partial(_drop, self._joined, key)
-            self._joined[key] = (weakref.ref(storage, forget), whole)
+            self._joined[key] = (weakref.ref(storage, partial(self._joined.pop, key)), whole)
         twin = whole.view(real.dtype).as_strided(real.shape, real.stride(), real.storage_offset())
         return internals.with_signs(twin, internals.signs(real))
 
@@ -174,7 +177,7 @@ class MetaCounter(Counter):
         return aliased
 
     def _assume(self, what: str) -> None:
-        """Note an assumption; zero for an unknown number is refused where real tensors are there to be asked instead."""
+        """Note an assumption; zero for an unknown number is refused if real tensors are there to be asked instead."""
         if what is ZERO and self._target != META.type:
             raise known_values.Unknowable
         self.tape.doubt(Assumed(what, model_line()))
@@ -263,10 +266,6 @@ def _comparing_plainly(init: Call) -> Call:
     return made
 
 
-def _drop(joined: dict[int, Any], key: int, _reference: object) -> None:
-    del joined[key]
-
-
 def _written_by_pointer(kwargs: Any) -> bool:
     """Torch's own code fills a CPU tensor of integers through its pointer: the lengths of a packed sequence."""
     return kwargs.get("device") == CPU and kwargs.get("dtype") is torch.int64
@@ -310,7 +309,7 @@ OTHERS = (str(Path(torch.__file__).parent), str(Path(__file__).parent.parent.par
 
 
 def model_line() -> str:
-    """`net.py:12`; empty where no code of a model is running."""
+    """`net.py:12`; empty if no code of a model is running."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         name = frame.f_code.co_filename

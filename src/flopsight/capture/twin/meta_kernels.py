@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any
 
 import torch
@@ -63,7 +63,7 @@ def mkldnn_rnn_layer_backward(*args: Any) -> tuple[Tensor, ...]:
 
 
 def cudnn_rnn_backward(data: Tensor, weight: list[Tensor], *rest: Any) -> tuple[Any, ...]:
-    """The gradients of the data, of the states, and of the weights where they were asked for."""
+    """The gradients of the data, of the states, and of the weights if they were asked for."""
     _, _, hx, cx, *_, mask = rest
     fresh = [None if one is None else empty_like(one) for one in (data, hx, cx)]
     return *fresh, [empty_like(one) for one in weight] if mask[3] else []
@@ -74,7 +74,7 @@ def multi_head_attention(
     _proj_weight: Tensor, _proj_bias: Tensor, _mask: Tensor | None = None, need_weights: bool = True,
     average: bool = True, _mask_type: int | None = None,
 ) -> tuple[Tensor, Tensor | None]:  # fmt: skip
-    """The result, and the weights where they are asked for."""
+    """The result, and the weights if they are asked for."""
     batch, length, _ = query.shape
     shape = (batch, length, length) if average else (batch, heads, length, length)
     weights = torch.empty(shape, dtype=query.dtype, device="meta") if need_weights else None
@@ -87,19 +87,9 @@ def _mish_backward(grad: Tensor, data: Tensor) -> Tensor:
     return whole
 
 
-def _register() -> Callable[[], None]:
-    """Registered once for all users: torch warns on a second registration."""
-    library = torch.library.Library("aten", "IMPL")
-    library.impl("mish_backward", _mish_backward, "AutogradMeta")
-    return internals.unregister(library)
-
-
-_whole: Shared[object] = Shared(_register)
-
-
-def whole_on_meta() -> AbstractContextManager[None]:
-    """Inside the block, ops that fall apart on meta and on no other device stay whole."""
-    return _whole.used_by(object())
+_whole: Shared[None] = Shared(lambda: internals.register_on_meta("mish_backward", _mish_backward))
+whole_on_meta = partial(_whole.used_by, None)
+"""A context in which ops that fall apart on meta and on no other device stay whole."""
 
 
 KERNELS: dict[Any, Callable[..., Any]] = elementwise.KERNELS | internals.by_op(

@@ -17,7 +17,7 @@ from torch.autograd.function import once_differentiable
 from torch.overrides import TorchFunctionMode
 
 from ..hooks import internals
-from ..hooks.patches import Call
+from ..hooks.patches import Call, inside
 from . import moves
 from . import recurrent_kernels as recurrent
 from .known_values import Unknowable, value_of
@@ -26,7 +26,7 @@ Tensor = torch.Tensor
 aten = torch.ops.aten
 
 LISTS = (list, tuple, range)
-"""What torch makes a tensor of where it stands in an index."""
+"""What torch makes a tensor of if it stands in an index."""
 
 
 class TargetDevice(TorchFunctionMode):
@@ -48,26 +48,9 @@ class TargetDevice(TorchFunctionMode):
 
         return disguised
 
-    def in_saved_hooks(self, enter: Call) -> Call:
+    def in_saved_hooks(self, pack: Call, unpack: Call) -> internals.Hooks:
         """Hooks for saved tensors ask for devices too, and torch calls them inside an op, below every function mode."""
-
-        def disguised(hook: Call) -> Call:
-            @wraps(hook)
-            def hooked(saved: Any) -> Any:
-                with self:
-                    return hook(saved)
-
-            return hooked
-
-        def entered(hooks: Any) -> Any:
-            theirs = hooks.pack_hook, hooks.unpack_hook
-            hooks.pack_hook, hooks.unpack_hook = map(disguised, theirs)
-            try:
-                return enter(hooks)
-            finally:
-                hooks.pack_hook, hooks.unpack_hook = theirs
-
-        return entered
+        return wraps(pack)(inside(lambda: self)(pack)), wraps(unpack)(inside(lambda: self)(unpack))
 
     def unnoticed(self, ask: Call) -> Call:
         """The question whether operands have functions of their own, which decides about fused attention: we are none."""
@@ -102,7 +85,7 @@ def _index(mode: TargetDevice, _func: Any, args: Any, _kwargs: Any) -> int:
 def _constant(mode: TargetDevice, func: Any, args: Any, kwargs: Any) -> Tensor:
     """A tensor of numbers that are there in Python: made on the CPU, or the numbers would be lost."""
     if isinstance(args[0], Tensor):
-        if func is torch.as_tensor:  # without a copy, where nothing changes
+        if func is torch.as_tensor:  # without a copy if nothing changes
             return moves.to(mode, Tensor.to, args, kwargs)
         return func(*args, **kwargs)  # type: ignore[no-any-return]
     made: Tensor = func(_numbers(args[0]), *args[1:], **{**kwargs, "device": "cpu"})

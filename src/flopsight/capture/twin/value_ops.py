@@ -28,7 +28,7 @@ FEW = 16
 
 
 def scalar(func: Any, args: Any, kwargs: Any, assume: Assume) -> Any:
-    """A Python number; zero where the value is not known, if that may be assumed."""
+    """A Python number; zero if the value is not known and that may be assumed."""
     try:
         return func(*map(value_of, args), **kwargs)
     except Unknowable:

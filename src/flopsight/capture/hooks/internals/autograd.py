@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from operator import attrgetter
+from operator import attrgetter, methodcaller
 from typing import Any
 
 import torch
@@ -23,19 +23,12 @@ NO_SEQUENCE = 1 << 62
 """AccumulateGrad nodes carry a number above every real one."""
 
 
-def node_sequence(node: Any) -> int:
-    """When the node was made, in its thread's numbering."""
-    number: int = node._sequence_nr()
-    return number
-
-
+node_sequence: Callable[[Any], int] = methodcaller("_sequence_nr")
+"""When an autograd node was made, in its thread's numbering."""
 viewed: Callable[[torch.Tensor], torch.Tensor | None] = attrgetter("_base")
 """The tensor that a view is a view of."""
-
-
-def is_view(tensor: torch.Tensor) -> bool:
-    """Whether autograd knows a tensor as a view of another."""
-    return tensor._is_view()
+is_view: Callable[[torch.Tensor], bool] = methodcaller("_is_view")
+"""Whether autograd knows a tensor as a view of another."""
 
 
 def version(tensor: torch.Tensor) -> int | None:
@@ -48,7 +41,7 @@ Noted = tuple[torch.Tensor, torch.Tensor, int | None]
 
 
 def put_back(noted: Sequence[Noted]) -> None:
-    """Write into tensors the values that they had, all at once where torch can, else one by one."""
+    """Write into tensors the values that they had, all at once if torch can, else one by one."""
     tracked = [(tensor, value) for tensor, value, number in noted if number is not None]
     alone = any(tensor.is_nested or any(signs(tensor)) for tensor, _ in tracked)  # for these torch has no such kernel
     if tracked and not alone:

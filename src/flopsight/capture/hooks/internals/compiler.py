@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from functools import partial
 from types import MethodType
 from typing import Any
 
@@ -31,8 +31,9 @@ def _set_stance() -> Callable[[], None] | None:
     return lambda: stance.__exit__(None, None, None)
 
 
-_eager: Shared[object] = Shared(_set_stance)
-"""Compiled code runs as plain Python. The stance is the process's own."""
+_eager: Shared[None] = Shared(_set_stance)
+eager_stance = partial(_eager.used_by, None)
+"""A context in which code that is compiled already runs as plain Python. The stance is the process's own."""
 
 
 def compiler_imported() -> bool:
@@ -44,11 +45,6 @@ def times_compiled() -> int:
     """How often torch has compiled a piece of code, each time that it did so anew, since it was last reset."""
     counts = getattr(sys.modules.get("torch._dynamo.convert_frame"), "FRAME_COMPILE_COUNTER", {})
     return sum(counts.values())
-
-
-def eager_stance() -> AbstractContextManager[None]:
-    """A context in which code that is compiled already runs as plain Python."""
-    return _eager.used_by(object())
 
 
 def hold_back_compiler() -> None:

@@ -27,8 +27,13 @@ attention_choice: Callable[..., int] = torch._fused_sdp_choice
 """Which kernel scaled_dot_product_attention would run on these tensors, as a number."""
 
 
-def unregister(library: torch.library.Library) -> Callable[[], None]:
-    """What takes a library's kernels back."""
+def register_on_meta(name: str, kernel_of_it: Callable[..., Any]) -> Callable[[], None]:
+    """Register a kernel of an op of aten on meta, where autograd would come; gives what takes it back.
+
+    To be done once for all users: torch warns on a second registration.
+    """
+    library = torch.library.Library("aten", "IMPL")
+    library.impl(name, kernel_of_it, "AutogradMeta")
     return library._destroy
 
 

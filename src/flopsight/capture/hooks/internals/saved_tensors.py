@@ -93,6 +93,23 @@ def saved_hooks(pack: Callable[..., Any], unpack: Callable[..., Any], *, below: 
             torch._C._autograd._push_saved_tensors_default_hooks(*hooks)
 
 
+def entered_with(change: Callable[..., Hooks]) -> Callable[[Callable[[Any], Any]], Callable[[Any], Any]]:
+    """A wrapper of `saved_tensors_hooks.__enter__` that gives torch the hooks of `change(pack, unpack)`; the object keeps its own."""
+
+    def around(enter: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        def entered(hooks: Any) -> Any:
+            theirs = hooks.pack_hook, hooks.unpack_hook
+            hooks.pack_hook, hooks.unpack_hook = change(*theirs)
+            try:
+                return enter(hooks)
+            finally:
+                hooks.pack_hook, hooks.unpack_hook = theirs
+
+        return entered
+
+    return around
+
+
 _MODES = torch._C.DispatchKeySet(torch._C.DispatchKey.Python).add(torch._C.DispatchKey.PythonTLSSnapshot)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from operator import attrgetter
+from operator import attrgetter, methodcaller
 
 import torch
 from torch._prims_common import suggest_memory_format
@@ -77,20 +77,14 @@ def has_storage(tensor: torch.Tensor) -> bool:
     return type(tensor) in _PLAIN or not (is_wrapper_subclass(tensor) or isinstance(tensor, FakeTensor))
 
 
-def sparse_values(tensor: torch.Tensor) -> torch.Tensor:
-    """The elements that a sparse tensor stores, equal places not yet added up."""
-    values: torch.Tensor = tensor._values()
-    return values
-
-
-def sparse_places(tensor: torch.Tensor) -> torch.Tensor:
-    """Where those elements stand, a row for each dimension."""
-    return tensor._indices()
-
-
-def nested_sizes(tensor: torch.Tensor) -> torch.Tensor:
-    """The shape of each part of a nested tensor, a row a part."""
-    return tensor._nested_tensor_size()
+sparse_values: Callable[[torch.Tensor], torch.Tensor] = methodcaller("_values")
+"""The elements that a sparse tensor stores, equal places not yet added up."""
+sparse_places: Callable[[torch.Tensor], torch.Tensor] = methodcaller("_indices")
+"""Where those elements stand, a row for each dimension."""
+nested_sizes: Callable[[torch.Tensor], torch.Tensor] = methodcaller("_nested_tensor_size")
+"""The shape of each part of a nested tensor, a row a part."""
+memory_order: Callable[[torch.Tensor], torch.memory_format] = suggest_memory_format
+"""Whether a tensor's channels come last in memory; doubtful cases count as contiguous."""
 
 
 def inner_tensors(wrapper: torch.Tensor) -> dict[str, torch.Tensor]:
@@ -100,8 +94,3 @@ def inner_tensors(wrapper: torch.Tensor) -> dict[str, torch.Tensor]:
     names, _ = wrapper.__tensor_flatten__()  # type: ignore[attr-defined]
     found = {name: getattr(wrapper, name, None) for name in names}
     return {name: tensor for name, tensor in found.items() if isinstance(tensor, torch.Tensor)}
-
-
-def memory_order(tensor: torch.Tensor) -> torch.memory_format:
-    """Whether a tensor's channels come last in memory; doubtful cases count as contiguous."""
-    return suggest_memory_format(tensor)
