@@ -41,12 +41,9 @@ def spread_experts(model: nn.Module, mesh: DeviceMesh) -> list[nn.Module]:
             style.install_forward(module, mesh)
             found.append(module)
         else:
-            _check_experts(module._parameters[parameter], mesh.size())
+            weights: Any = module._parameters[parameter]
+            if weights.shape[0] % mesh.size():
+                experts = weights.shape[0]
+                raise does_not_divide("ep", mesh.size(), experts, f"the {experts} experts of this model")
             style.shard_param(module, parameter, mesh)
     return found
-
-
-def _check_experts(weights: Any, ways: int) -> None:
-    experts = weights.shape[0]
-    if experts % ways:
-        raise does_not_divide("ep", ways, experts, f"the {experts} experts of this model")

@@ -11,6 +11,7 @@ from typing import Any
 from torch import distributed
 from torch.distributed.distributed_c10d import PrefixStore
 
+from ..capture.hooks.parallel import has_other_ranks
 from ..errors import InputError, StateError
 from ..results.job import Job
 from ..results.profile import Profile
@@ -31,11 +32,9 @@ def gather(profile: Profile | BaseException | None, timeout: float = 30.0) -> Jo
     """
     if profile is not None and not isinstance(profile, Profile | BaseException):
         raise InputError(f"gather takes a profile, not {type(profile).__name__}.")
-    if not (distributed.is_available() and distributed.is_initialized()):
+    if not has_other_ranks():
         return _alone(profile)
     rank, size = distributed.get_rank(), distributed.get_world_size()
-    if size == 1:
-        return _alone(profile)
     store = _store()
     mine = PROFILE + packed(profile) if isinstance(profile, Profile) else WORDS + _why(profile).encode()
     try:
@@ -49,8 +48,8 @@ def gather(profile: Profile | BaseException | None, timeout: float = 30.0) -> Jo
 
 
 def gather_if_many(profile: Profile | BaseException) -> Job | None:
-    """Gather where there are other ranks to gather from; a rank without a profile says why, unless it is the collector."""
-    if not (distributed.is_available() and distributed.is_initialized()) or distributed.get_world_size() == 1:
+    """Gather if there are other ranks to gather from; a rank without a profile says why, unless it is the collector."""
+    if not has_other_ranks():
         return None
     if not isinstance(profile, Profile) and distributed.get_rank() == COLLECTOR:
         return None
@@ -78,7 +77,7 @@ def _why(problem: BaseException | None) -> str:
 
 
 def _store() -> Any:
-    """A part of the job's store for this round; every rank counts its rounds, so they agree without a word."""
+    """A part of the job's store for this round. Every rank numbers its rounds, so the prefixes match without communication."""
     return PrefixStore(f"flopsight/gather/{next(_rounds)}", job_store())
 
 

@@ -55,7 +55,7 @@ def join(sources: Iterable[RankText], problems: Mapping[int, str] | None = None,
     unread: list[str] = []
     for source in sources:
         try:
-            tree, profile = _summary(source)
+            tree, profile = store.loads_summary(source.first_line(), source.name) or ("", source.full())
         except ProfileFileError as problem:
             unread.append(str(problem))
             continue
@@ -68,11 +68,6 @@ def join(sources: Iterable[RankText], problems: Mapping[int, str] | None = None,
     lost = [rank for rank in range(size or world.size) if rank not in summaries and rank not in found]
     found |= dict(zip(lost, unread, strict=False))  # a file that cannot be read does not say whose it is
     return Job(_profiles(summaries), size or world.size, found, tuple(unread[len(lost) :]))
-
-
-def _summary(source: RankText) -> tuple[str, Profile]:
-    found = store.loads_summary(source.first_line(), source.name)
-    return ("", source.full()) if found is None else found
 
 
 def _check_same_job(source: RankText, profile: Profile, seen: Mapping[int, tuple[RankText, str, Profile]]) -> None:

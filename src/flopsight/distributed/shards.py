@@ -9,6 +9,9 @@ from typing import Any
 import torch
 from torch import nn
 
+from ..capture.model.deepspeed_zero import whole_shape
+from ..capture.model.tensors import without_data
+
 HOOKS = (
     "_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks", "_state_dict_hooks",
     "_state_dict_pre_hooks", "_load_state_dict_pre_hooks", "_load_state_dict_post_hooks",
@@ -41,9 +44,8 @@ def unsharded(
 
 def whole_tensor(tensor: torch.Tensor) -> torch.Tensor:
     """An input that is spread over ranks as one tensor without data; any other input itself."""
-    if not (hasattr(tensor, "device_mesh") and hasattr(tensor, "to_local")):
-        return tensor
-    return torch.empty(tuple(tensor.shape), dtype=tensor.dtype, device="meta", requires_grad=tensor.requires_grad)
+    spread = hasattr(tensor, "device_mesh") and hasattr(tensor, "to_local")
+    return without_data(tensor) if spread else tensor
 
 
 def inside(module: nn.Module) -> nn.Module:
@@ -92,8 +94,7 @@ class _Rebuilding:
     def _tensors(self, module: nn.Module) -> None:
         for parameter in module._parameters.values():
             if parameter is not None and id(parameter) not in self._memo:
-                shape = getattr(parameter, "ds_shape", parameter.shape)
-                self._memo[id(parameter)] = _parameter(shape, parameter)
+                self._memo[id(parameter)] = _parameter(whole_shape(parameter), parameter)
         for tensor in (*module._buffers.values(), *vars(module).values()):
             if isinstance(tensor, torch.Tensor):
                 self._memo.setdefault(id(tensor), whole_tensor(tensor))

@@ -10,6 +10,7 @@ from typing import Any
 
 from torch import distributed, nn
 
+from ..capture.hooks.parallel import is_running
 from ..results.comm import GroupKey, group_key
 from ..results.world import World
 
@@ -21,14 +22,14 @@ def is_engine(model: Any) -> bool:
 
 def rank_and_size() -> tuple[int, int]:
     """Which of how many processes this is, by torch.distributed or by what torchrun says."""
-    if distributed.is_available() and distributed.is_initialized():
+    if is_running():
         return distributed.get_rank(), distributed.get_world_size()
     return int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
 
 
 def is_dry() -> bool:
     """Whether the other ranks are torch's fake process group."""
-    return distributed.is_available() and distributed.is_initialized() and distributed.get_backend() == "fake"
+    return is_running() and distributed.get_backend() == "fake"
 
 
 def job_name() -> str:

@@ -62,10 +62,6 @@ class Case(NamedTuple):
         return got == self.wanted, found + instead
 
 
-def _two_layers() -> nn.Module:
-    return nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 8))
-
-
 CASES = {
     "linear layer": Case(
         partial(nn.Linear, 8, 16), (4, 8), lambda p: (p.macs, p.flops, p.params), "MACs, FLOPs, parameters",
@@ -81,7 +77,7 @@ CASES = {
         partial(nn.LayerNorm, 8), (4, 8), lambda p: (p.macs, p.flops), "MACs, FLOPs", (0, 5 * 4 * 8), "FLOPs of normalisations",
     ),
     "backward": Case(  # a gradient for each weight, one for what lies between, and the 4x8 numbers of 4 bytes that are kept
-        _two_layers, (4, 8), lambda p: (p["0"].backward.macs, p["1"].backward.macs, p.activation_bytes),
+        lambda: nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 8)), (4, 8), lambda p: (p["0"].backward.macs, p["1"].backward.macs, p.activation_bytes),
         "MACs of the first layer, of the second, bytes kept", (256, 2 * 256, 4 * 8 * 4),
         "backward, by module, and activation bytes", True,
     ),

@@ -14,7 +14,7 @@ from .dtypes import TABLE_KEYS
 from .peaks import Ambiguous, Device, stated_peaks
 
 CUDNN = "float32/cudnn"
-"""Key of the rate that cuDNN's float32 ops run at, where torch lets them use TF32 and plain products not."""
+"""Key of the rate that cuDNN's float32 ops run at, if torch lets them use TF32 and plain products not."""
 
 UNITS = ("multi_processor_count", "max_compute_units", "gpu_eu_count")
 """What backends call the number of compute units in their device properties."""
@@ -38,7 +38,7 @@ class Found:
 
     @property
     def known(self) -> Device | None:
-        """The table's row, where there is exactly one."""
+        """The table's row, if there is exactly one."""
         return self.match if isinstance(self.match, Device) else None
 
     def peak(self, dtype: str, *, cudnn: bool = False) -> float | None:
@@ -55,7 +55,7 @@ class Found:
     def peak_flops(self) -> dict[str, float]:
         """Every known peak by torch dtype, as a profile keeps them.
 
-        `tf32` is there only where plain float32 products may run as TF32, the cuDNN entry only where it differs.
+        `tf32` is there only if plain float32 products may run as TF32, the cuDNN entry only if it differs.
         """
         rates = {dtype: self.peak(dtype) for dtype in TABLE_KEYS}
         rates[CUDNN] = self.peak("float32", cudnn=True)

@@ -99,22 +99,22 @@ def _threads(found: Found) -> int:
 
 
 def facts(found: Found) -> list[tuple[str, str]]:
-    """What torch reports, and what the table makes of it."""
-    told = [("device", found.device), ("name", found.name)]
+    """What torch reports of the device, and what the table has of it."""
+    shown = [("device", found.device), ("name", found.name)]
     if found.compute_units:
-        told.append(("compute units", str(found.compute_units)))
+        shown.append(("compute units", str(found.compute_units)))
     if found.memory:
-        told.append(("memory", f"{found.memory / 2**30:.1f} GiB"))
-    told.append(("taken as", verdict(found)))
+        shown.append(("memory", f"{found.memory / 2**30:.1f} GiB"))
+    shown.append(("taken as", verdict(found)))
     if found.known:
         bandwidth = found.known.bandwidth
-        told.append(("bandwidth", f"{bandwidth.value / 1e12:.4g} TB/s, grade {bandwidth.grade}, {_keys(bandwidth)}"))
-        told.append(("torch device", found.known.one_torch_device_is))
+        shown.append(("bandwidth", f"{bandwidth.value / 1e12:.4g} TB/s, grade {bandwidth.grade}, {_keys(bandwidth)}"))
+        shown.append(("torch device", found.known.one_torch_device_is))
     if found.known and found.known.notes:
-        told.append(("note", found.known.notes))
+        shown.append(("note", found.known.notes))
     if found.tf32:
-        told.append(("float32", f"{' and '.join(sorted(found.tf32, reverse=True))} may run as TF32"))
-    return told
+        shown.append(("float32", f"{' and '.join(sorted(found.tf32, reverse=True))} may run as TF32"))
+    return shown
 
 
 def verdict(found: Found) -> str:

@@ -50,7 +50,7 @@ def torch_name(spelling: object) -> str:
 
 
 def table_keys(dtype: str, *, tf32: bool = False, half_accumulation: bool = False) -> tuple[str, ...]:
-    """Keys to try for matrix work in a dtype. A device without TF32 runs float32 as ever where TF32 is allowed."""
+    """Keys to try for matrix work in a dtype. A device without TF32 runs float32 as ever if TF32 is allowed."""
     keys = TABLE_KEYS.get(dtype, ())
     if tf32 and dtype == "float32":
         return ("tf32", *keys)

@@ -38,7 +38,7 @@ def share_reached(points: Points, limit: float) -> float:
 def efficiencies(
     torch: Any, sampler: Sampler, ceilings: Ceilings, budget: float, begin: Callable[[str], object] = lambda _kind: None
 ) -> dict[str, Points]:
-    """Measured shares by kind, above 1 where a cache serves what memory could not; kinds that a device cannot run are left out.
+    """Measured shares by kind, above 1 if a cache serves what memory could not; kinds that a device cannot run are left out.
 
     Every case gets its part of the budget, in seconds; `begin` hears of each.
     """

@@ -45,7 +45,7 @@ def datasheet_of(found: Found) -> Ceilings | None:
 
 
 def _as_allowed(kept: Ceilings, found: Found) -> dict[str, float]:
-    """Measured rates under torch's present settings: float32 at TF32's rate where products may use it."""
+    """Measured rates under torch's present settings: float32 at TF32's rate if products may use it."""
     flops = dict(kept.flops)
     tf32 = flops.pop("tf32", None)
     if tf32 is None:
@@ -91,7 +91,7 @@ def cache_file() -> Path:
 
 
 def cpu_cache() -> int | None:
-    """Bytes of the processor's largest cache, where the system tells."""
+    """Bytes of the processor's largest cache, if the system says it."""
     sizes = []
     for path in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size"):
         text = path.read_text(encoding="ascii").strip()

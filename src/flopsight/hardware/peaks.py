@@ -40,17 +40,11 @@ class Link:
     grade: str
     sources: tuple[str, ...]
     per_direction: float | None = None
-    both_directions: float | None = None
-    per_link: float | None = None
-    to_cpu_both_directions: float | None = None
-    generation: int | None = None
-    links: int | None = None
-    lanes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """One row of the table. Peaks, bandwidth and memory are those of one torch device, also where that is half a chip."""
+    """One row of the table. Peaks, bandwidth and memory are those of one torch device, also if that is half a chip."""
 
     id: str
     name: str
@@ -93,7 +87,7 @@ class Device:
         return not (memory and self.memory_sizes) or any(low <= memory / size <= high for size in self.memory_sizes)
 
     def with_units(self, compute_units: int | None) -> Device:
-        """The row for a part with that many units, where the name alone does not fix their number."""
+        """The row for a part with that many units, if the name alone does not fix their number."""
         if not (self.scales_with_units and compute_units and self.torch_units):
             return self
         factor = compute_units / self.torch_units[0]
@@ -144,14 +138,8 @@ def peak(device: Device, dtype: object, *, tf32: bool = False, half_accumulation
 
     `tf32`: float32 products may run as TF32. `half_accumulation`: float16 products may accumulate in float16.
     """
-    figure = peak_figure(device, torch_name(dtype), tf32=tf32, half_accumulation=half_accumulation)
-    return figure.value if figure else None
-
-
-def peak_figure(device: Device, dtype: str, *, tf32: bool = False, half_accumulation: bool = False) -> Rating | None:
-    """The figure behind `peak()`, with its grade and sources."""
-    keys = table_keys(dtype, tf32=tf32, half_accumulation=half_accumulation)
-    return next((device.peaks[key] for key in keys if key in device.peaks), None)
+    keys = table_keys(torch_name(dtype), tf32=tf32, half_accumulation=half_accumulation)
+    return next((device.peaks[key].value for key in keys if key in device.peaks), None)
 
 
 @cache
@@ -184,7 +172,9 @@ def _device(row: Mapping[str, Any]) -> Device:
         memory=_figure(memory).times(share) if memory else None,
         memory_sizes=tuple(size * share for size in sizes),
         l2=_figure(cache_figure) if cache_figure else None,
-        interconnect=Link(**link | {"sources": tuple(link["sources"])}) if link else None,
+        interconnect=Link(link["kind"], link["grade"], tuple(link["sources"]), link.get("per_direction"))
+        if link
+        else None,
         names=tuple(row.pop("names", ())),
         shared_names=tuple(row.pop("shared_names", ())),
         torch_units=tuple(row.pop("torch_units", None) or filter(None, [row.get("compute_units")])),

@@ -28,7 +28,7 @@ class CallAtEntry:
     """What the count of a call depends on: metadata of the inputs, attributes of the modules, versions of tensors."""
 
     def __init__(self, run: ModelRun) -> None:
-        """Raises NoTwinError where it is known by now that the call cannot be counted on a twin."""
+        """Raises NoTwinError if it is known by now that the call cannot be counted on a twin."""
         why = refusal(run.model)
         if why is not None:
             raise NoTwinError(why)
@@ -46,7 +46,7 @@ class CallAtEntry:
         self._attributes = AttributeContents(vars(module) for _, module in modules)
 
     def count_on_twin(self) -> Tape:
-        """Count the call on a meta twin of the model as it was at entry; raises NoTwinError where that cannot be."""
+        """Count the call on a meta twin of the model as it was at entry; raises NoTwinError if that cannot be."""
         counted = count_on_twin(self.run, make=self._twin)
         self._parameters = counted.parameters
         return counted.recording.tape

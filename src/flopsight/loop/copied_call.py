@@ -18,6 +18,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from ..capture.hooks.parallel import is_running
 from ..capture.hooks.patches import eager, unpatched_if_alone
 from ..capture.model.model_run import ModelRun
 from ..capture.model.restore import kept_model
@@ -85,7 +86,7 @@ class CopiedCall:
 
 def copied_call(run: ModelRun) -> CopiedCall | None:
     """The call of a run by a copy; None if there can be none, or it would be large or wait for other processes."""
-    if torch.distributed.is_available() and torch.distributed.is_initialized():
+    if is_running():
         return None
     inputs = run.args, dict(run.kwargs or {})
     with suppress(Exception):  # a model that cannot be copied

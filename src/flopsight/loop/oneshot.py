@@ -18,6 +18,7 @@ from torch import nn
 
 from ..capture.count.tape import Tape
 from ..capture.hooks import internals
+from ..capture.hooks.parallel import is_running
 from ..capture.hooks.patches import Call, compiling, module_calls, unpatched, unpatched_if_alone
 from ..capture.model.model_run import ModelRun
 from ..capture.model.sites import Site
@@ -153,8 +154,7 @@ class OneShot:
 
         On a device a rehearsal follows the pause. With other processes a second call could wait for them forever.
         """
-        parallel = torch.distributed.is_available() and torch.distributed.is_initialized()
-        return self._given.device.type in HOSTS and not self._given.compiled and not parallel
+        return self._given.device.type in HOSTS and not self._given.compiled and not is_running()
 
     def _run_then_count(self, seen: SeenCalls, entry: CallAtEntry, call: Call, given: Any, kwargs: Any) -> Any:
         before = seen.seconds

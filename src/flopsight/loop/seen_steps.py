@@ -54,7 +54,7 @@ class SeenSteps:
         result = replace(
             seen,
             timing=timing_of(self.timed, marks),
-            caveats=(*seen.caveats, *self._doubts(schedule, seen, marks), *_doubts_if(compiled, schedule.counted)),
+            caveats=(*seen.caveats, *self._doubts(schedule, seen, marks, compiled=compiled)),
             batch_size=each_model(marks.calls, "samples"),
             tokens=each_model(marks.calls, "tokens"),
             step=schedule.counted,
@@ -76,7 +76,7 @@ class SeenSteps:
         scale = forward.median / own if own else 1.0
         return {} if step.timer is None else {path: scale * seconds for path, seconds in step.timer.sums().items()}
 
-    def _doubts(self, schedule: Schedule, seen: Profile, counted: PhaseMarks) -> Iterator[Caveat]:
+    def _doubts(self, schedule: Schedule, seen: Profile, counted: PhaseMarks, *, compiled: bool) -> Iterator[Caveat]:
         first = schedule.counted
         changed = tuple(number for number, marks in self.others.items() if work_of(marks) != work_of(counted))
         total = None if changed else seen.root.total.total.flops * len(schedule.steps)
@@ -95,10 +95,8 @@ class SeenSteps:
             yield NotSplit()
         if self.traced is not None:
             yield from unplaced_work(self.traced)
-
-
-def _doubts_if(compiled: bool, step: int) -> tuple[Caveat, ...]:
-    return (CountedEager(step), CompiledWhole()) if compiled else ()
+        if compiled:
+            yield from (CountedEager(first), CompiledWhole())
 
 
 def _with_kernels(result: Profile, traced: DeviceTracing) -> Profile:

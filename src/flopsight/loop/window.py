@@ -40,7 +40,7 @@ class StepWindow:
     ) -> None:
         """`Sites` without a model find the models when they are called; `current` is the step that the loop is at.
 
-        A `guarded` window ends where a model or a backward raises, for loops that are not inside its `with`.
+        A `guarded` window ends when a model or a backward raises, for loops that are not inside its `with`.
         """
         if not isinstance(model, nn.Module | Sites):
             raise InputError(f"The model must be a torch.nn.Module, not {type(model).__name__}.")
@@ -80,7 +80,7 @@ class StepWindow:
         self._paused = self._clock.mark() if timed else None
 
     def resume(self, *, waited: bool = False) -> None:
-        """Say that the next step begins; `waited` where the loop has only fetched its data since the last."""
+        """Say that the next step begins; `waited` if the loop has only fetched its data since the last."""
         self._begin()
         if waited and self._paused is not None and self._step is not None:
             self._step.began = self._paused
@@ -102,7 +102,7 @@ class StepWindow:
 
     @property
     def model(self) -> nn.Module:
-        """The model that is profiled; where several models were found, a holder of them."""
+        """The model that is profiled; if several models were found, a holder of them."""
         return self.sites.whole
 
     @property

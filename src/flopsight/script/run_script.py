@@ -57,7 +57,7 @@ def profile_script(program: Program, search: Search, report: Delivery) -> int:
 
 
 def _named(profile: Profile, program: Program) -> Profile:
-    """Name the root after the script where it is only a holder of several models."""
+    """Name the root after the script if it is only a holder of several models."""
     root = profile.root
     return replace(profile, root=replace(root, kind=program.label)) if root.kind == "recording" else profile
 

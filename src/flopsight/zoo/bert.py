@@ -175,7 +175,7 @@ class BertModel(nn.Module):
 
 
 class Classification(NamedTuple):
-    """Scores, and the loss where labels were given."""
+    """Scores, and the loss if labels were given."""
 
     loss: Tensor
     logits: Tensor

@@ -171,7 +171,7 @@ class BertLMPredictionHead(nn.Module):
         self.bias = nn.Parameter(torch.zeros(config.vocabulary))
 
     def forward(self, hidden: Tensor, masked: Tensor | None) -> Tensor:
-        """Scores of every word, for the masked tokens or, where none are named, for all."""
+        """Scores of every word, for the masked tokens or, if none are named, for all."""
         tokens = self.transform(hidden).flatten(0, 1)
         if masked is not None:
             tokens = tokens.index_select(0, masked)

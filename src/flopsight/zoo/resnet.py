@@ -85,7 +85,7 @@ def resnet50() -> ResNet:
 
 
 def _shortcut(channels_in: int, channels: int, stride: int) -> nn.Module | None:
-    """What makes a block's input fit its output; nothing where it fits already."""
+    """What makes a block's input fit its output; nothing if it fits already."""
     if stride == 1 and channels_in == channels:
         return None
     return nn.Sequential(
