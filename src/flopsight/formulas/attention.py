@@ -176,21 +176,12 @@ def attention_backward(call: OpRecord) -> Cost:
     return _backward(call, _scores(call))
 
 
-@formula("higher_order.flex_attention")
+@formula("higher_order.flex_attention", "higher_order.flex_attention_backward")
 def flex_attention(call: OpRecord) -> Cost:
     """Attention by blocks, counted dense; the blocks that the mask leaves out are skipped."""
-    return _forward(call, _by_blocks(call))
-
-
-@formula("higher_order.flex_attention_backward")
-def flex_attention_backward(call: OpRecord) -> Cost:
-    """The backward of attention by blocks."""
-    return _backward(call, _by_blocks(call))
-
-
-def _by_blocks(call: OpRecord) -> Scores:
     scores = _scores(call)
-    return scores._replace(hidden=scores.pairs - round(scores.pairs * call.facts.get("density", 1)))
+    scores = scores._replace(hidden=scores.pairs - round(scores.pairs * call.facts.get("density", 1)))
+    return _backward(call, scores) if "backward" in call.op else _forward(call, scores)
 
 
 @formula("aten._transform_bias_rescale_qkv")

@@ -38,13 +38,8 @@ def cdist_backward(call: OpRecord) -> Cost:
     return Cost(flops=4 * call.tensor("cdist").numel * call.shape("x1")[-1])
 
 
-@formula(*aten("_pdist_forward pdist"))
+@formula(*aten("_pdist_forward pdist _pdist_backward"))
 def pdist(call: OpRecord) -> Cost:
     """The same for each pair of rows of one matrix."""
-    return Cost(flops=2 * call.output.numel * call.shape("self")[-1])
-
-
-@formula("aten._pdist_backward")
-def pdist_backward(call: OpRecord) -> Cost:
-    """Twice the forward."""
-    return Cost(flops=4 * call.tensor("pdist").numel * call.shape("self")[-1])
+    pairs = 2 * call.tensor("pdist").numel if "backward" in call.op else call.output.numel
+    return Cost(flops=2 * pairs * call.shape("self")[-1])

@@ -6,29 +6,14 @@ This is the customary count of a radix-2 algorithm, used for every length; no mu
 from math import log2, prod
 
 from ..results.costs import Cost
-from ..results.records import OpRecord, TensorMeta
-from .registry import formula
+from ..results.records import OpRecord
+from .registry import aten, formula
 
 
-def transform(meta: TensorMeta, dims: tuple[int, ...], rate: float) -> Cost:
-    """`rate` FLOPs for each element and doubling of the number of points."""
-    points = prod(meta.shape[dim] for dim in dims)
+@formula(*aten("_fft_c2c _fft_r2c _fft_c2r"))
+def transform(call: OpRecord) -> Cost:
+    """5 N log2 N FLOPs a transform, and half of that if its input or output is real; N counts the longer side."""
+    rate = 5 if call.op.endswith("c2c") else 2.5
+    meta = call.tensor("self") if call.op.endswith("r2c") else call.output
+    points = prod(meta.shape[dim] for dim in call.args["dim"])
     return Cost(flops=round(rate * meta.numel * log2(points)) if points > 1 else 0)
-
-
-@formula("aten._fft_c2c")
-def complex_to_complex(call: OpRecord) -> Cost:
-    """5 N log2 N a transform."""
-    return transform(call.output, call.args["dim"], 5)
-
-
-@formula("aten._fft_r2c")
-def real_to_complex(call: OpRecord) -> Cost:
-    """Half of a complex transform of as many points as the input has."""
-    return transform(call.tensor("self"), call.args["dim"], 2.5)
-
-
-@formula("aten._fft_c2r")
-def complex_to_real(call: OpRecord) -> Cost:
-    """Half of a complex transform of as many points as the output has."""
-    return transform(call.output, call.args["dim"], 2.5)

@@ -26,10 +26,10 @@ def method(call: OpRecord) -> str:
 )
 def upsample(call: OpRecord) -> Cost:
     """Two FLOPs a tap of each output element, or of its gradient: 2, 4, 8 or 16 taps."""
-    return Cost(flops=2 * TAPS[method(call)] * elements(_upsampled(call)))
+    return Cost(flops=2 * TAPS[method(call)] * elements(_sampled(call)))
 
 
-def _upsampled(call: OpRecord) -> TensorMeta:
+def _sampled(call: OpRecord) -> TensorMeta:
     """The output, or its gradient."""
     return call.tensor("grad_output") if "grad_output" in call.args else call.output
 
@@ -52,7 +52,7 @@ def filtered(small: Shape, big: Shape, reach: int) -> int:
 def antialiased(call: OpRecord) -> Cost:
     """Two FLOPs a tap, forward and backward: first along the rows, then along the columns."""
     small = call.output if "grad_output" in call.args else call.inputs[0]
-    return Cost(flops=filtered(small.shape, _upsampled(call).shape, REACH[method(call)]))
+    return Cost(flops=filtered(small.shape, _sampled(call).shape, REACH[method(call)]))
 
 
 def sampled(call: OpRecord, elements_out: int) -> int:
@@ -63,19 +63,14 @@ def sampled(call: OpRecord, elements_out: int) -> int:
     return 2 * int(along**rank) * elements_out
 
 
-@formula(*aten("grid_sampler grid_sampler_2d grid_sampler_3d cudnn_grid_sampler _grid_sampler_2d_cpu_fallback"))
-def grid_sampler(call: OpRecord) -> Cost:
-    """Two FLOPs a tap of each output element."""
-    return Cost(flops=sampled(call, elements(call.output)))
-
-
 @formula(
     *aten("""
+    grid_sampler grid_sampler_2d grid_sampler_3d cudnn_grid_sampler _grid_sampler_2d_cpu_fallback
     grid_sampler_2d_backward grid_sampler_3d_backward cudnn_grid_sampler_backward
     _grid_sampler_2d_cpu_fallback_backward
     """)
 )
-def grid_sampler_backward(call: OpRecord) -> Cost:
-    """The same taps for the gradient of the input and, if asked for, of the grid."""
-    into_input, into_grid = call.args.get("output_mask", (True, True))
-    return Cost(flops=sampled(call, elements(call.tensor("grad_output"))) * (into_input + into_grid))
+def grid_sampler(call: OpRecord) -> Cost:
+    """Two FLOPs a tap of each output element; backward for the gradient of the input and, if asked for, of the grid."""
+    wanted = sum(call.args.get("output_mask", (True, True))) if "backward" in call.op else 1
+    return Cost(flops=sampled(call, elements(_sampled(call))) * wanted)

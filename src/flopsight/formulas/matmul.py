@@ -69,40 +69,24 @@ def mm(call: OpRecord) -> Cost:
     return multiply(call, *(("self", "mat2") if "self" in call.args else ("sparse", "dense")))
 
 
-@formula(*aten("addmm _sparse_addmm sspaddmm"))
+@formula(*aten("addmm _sparse_addmm sspaddmm _addmm_activation"))
 def addmm(call: OpRecord) -> Cost:
-    """A product and the sum with a matrix or a bias, one FLOP an output element."""
-    return multiply(call, "mat1", "mat2", scaled_sum(call))
+    """A product and the sum with a matrix or a bias, one FLOP an output element; one more for a ReLU or a GELU on top."""
+    activated = call.output.numel if "activation" in call.op else 0
+    return multiply(call, "mat1", "mat2", scaled_sum(call) + activated)
 
 
-@formula("aten._addmm_activation")
-def addmm_activation(call: OpRecord) -> Cost:
-    """The same with a ReLU or a GELU on top."""
-    return addmm(call) + Cost(flops=call.output.numel)
-
-
-@formula("aten.baddbmm")
+@formula(*aten("baddbmm addbmm"))
 def baddbmm(call: OpRecord) -> Cost:
-    """A batch of products, each with its sum."""
+    """A batch of products, each with its sum, or all accumulated into one matrix."""
     return multiply(call, "batch1", "batch2", scaled_sum(call))
 
 
-@formula("aten.addbmm")
-def addbmm(call: OpRecord) -> Cost:
-    """A batch of products accumulated into one matrix, which is a product over batch and inner dimension."""
-    return products(call, product(call.shape("batch1"), call.shape("batch2")), scaled_sum(call))
-
-
-@formula(*aten("mv dot vdot"))
+@formula(*aten("mv dot vdot addmv"))
 def mv(call: OpRecord) -> Cost:
     """Each element of the matrix, or of the first vector, is used once; of a sparse matrix those it stores."""
-    return products(call, call.facts.get("nnz", call.tensor("self").numel))
-
-
-@formula("aten.addmv")
-def addmv(call: OpRecord) -> Cost:
-    """A matrix times a vector and the sum with a vector."""
-    return products(call, call.facts.get("nnz", call.tensor("mat").numel), scaled_sum(call))
+    adds = scaled_sum(call) if "mat" in call.args else 0
+    return products(call, call.facts.get("nnz", call.tensor("mat" if "mat" in call.args else "self").numel), adds)
 
 
 @formula("aten._foreach_mm")
@@ -154,26 +138,14 @@ def linear_pointwise(call: OpRecord) -> Cost:
     return products(call, macs, added(call, "B") + (call.output.numel if call.args["attr"] != "none" else 0))
 
 
-@formula(*aten("linear_backward mkldnn_linear_backward"))
+@formula(*aten("linear_backward mkldnn_linear_backward mkldnn_linear_backward_input mkldnn_linear_backward_weights"))
 def linear_backward(call: OpRecord) -> Cost:
     """The gradients that were asked for: input and weight a product each, the bias a sum over rows."""
     grad = call.tensor("grad_output")
-    into_input, into_weight, into_bias = call.args["output_mask"]
+    of_one = (call.op.endswith("_input"), call.op.endswith("_weights"), call.args.get("bias_defined", False))
+    into_input, into_weight, into_bias = call.args.get("output_mask", of_one)
     forward = grad.numel * call.shape("weight")[-1]
     return products(call, forward * (into_input + into_weight), grad.numel * into_bias)
-
-
-@formula("aten.mkldnn_linear_backward_input")
-def linear_backward_input(call: OpRecord) -> Cost:
-    """The gradient of a linear layer's input, one product."""
-    return products(call, call.tensor("grad_output").numel * call.shape("weight")[-1])
-
-
-@formula("aten.mkldnn_linear_backward_weights")
-def linear_backward_weights(call: OpRecord) -> Cost:
-    """The gradient of a linear layer's weight, one product, and the bias's, a sum over rows."""
-    grad = call.tensor("grad_output")
-    return products(call, grad.numel * call.shape("weight")[-1], grad.numel * call.args["bias_defined"])
 
 
 def numbers_per_element(meta: TensorMeta) -> int:
@@ -181,18 +153,12 @@ def numbers_per_element(meta: TensorMeta) -> int:
     return 2 if meta.dtype.endswith("_x2") else 1
 
 
-@formula(*aten("_scaled_mm _scaled_mm_v2"))
+@formula(*aten("_scaled_mm _scaled_mm_v2 _scaled_addmm"))
 def scaled_mm(call: OpRecord) -> Cost:
-    """A product of 8-bit or 4-bit floats; applying their scales is part of reading them and not counted."""
-    (m, k), n = call.shape("self"), call.shape("mat2")[-1]
-    return products(call, m * n * k * numbers_per_element(call.tensor("self")), added(call))
-
-
-@formula("aten._scaled_addmm")
-def scaled_addmm(call: OpRecord) -> Cost:
-    """The same with a matrix added to it."""
-    (m, k), n = call.shape("mat1"), call.shape("mat2")[-1]
-    return products(call, m * n * k * numbers_per_element(call.tensor("mat1")), call.output.numel)
+    """A product of 8-bit or 4-bit floats, some with a matrix added; applying their scales is part of reading them."""
+    left, adds = ("mat1", call.output.numel) if "mat1" in call.args else ("self", added(call))
+    (m, k), n = call.shape(left), call.shape("mat2")[-1]
+    return products(call, m * n * k * numbers_per_element(call.tensor(left)), adds)
 
 
 @formula("aten.bilinear")

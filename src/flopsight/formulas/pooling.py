@@ -30,20 +30,15 @@ def quantized_pool(call: OpRecord) -> Cost:
     return Cost(flops=elements(call.inputs[0]))
 
 
-@formula("aten.col2im")
-def col2im(call: OpRecord) -> Cost:
-    """Overlapping columns are added up: one FLOP an input element."""
-    return Cost(flops=elements(call.tensor("self")))
-
-
 @formula(
     *aten("""
     reflection_pad1d_backward reflection_pad2d_backward reflection_pad3d_backward replication_pad1d_backward
     replication_pad2d_backward replication_pad3d_backward unfold_backward
     upsample_nearest1d_backward upsample_nearest2d_backward upsample_nearest3d_backward
     _upsample_nearest_exact1d_backward _upsample_nearest_exact2d_backward _upsample_nearest_exact3d_backward
+    col2im
     """)
 )
 def spread_backward(call: OpRecord) -> Cost:
-    """Where an element was copied to several places their gradients are added: one FLOP an incoming element."""
+    """Gradients of an element's copies, or overlapping columns, are added up: one FLOP an incoming element."""
     return Cost(flops=elements(call.inputs[0]))

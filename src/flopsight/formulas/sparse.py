@@ -51,17 +51,11 @@ def sparse_sparse(call: OpRecord) -> Cost:
     return multiply(call, "self", "other")
 
 
-@formula("aten._sparse_semi_structured_mm")
+@formula(*aten("_sparse_semi_structured_mm _sparse_semi_structured_addmm"))
 def semi_structured_mm(call: OpRecord) -> Cost:
-    """A 2:4 sparse matrix, given by what it stores, times a dense one."""
+    """A 2:4 sparse matrix, given by what it stores, times a dense one, and in some the sum with a bias."""
     (m, half), n = call.shape("mat1"), call.shape("mat2")[-1]
-    return products(call, m * half * n)
-
-
-@formula("aten._sparse_semi_structured_addmm")
-def semi_structured_addmm(call: OpRecord) -> Cost:
-    """The same and the sum with a bias."""
-    return semi_structured_mm(call) + Cost(flops=scaled_sum(call))
+    return products(call, m * half * n, scaled_sum(call) if "addmm" in call.op else 0)
 
 
 @formula("aten._sparse_semi_structured_linear")
