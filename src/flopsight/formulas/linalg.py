@@ -98,19 +98,12 @@ def _substituted(call: OpRecord, a: TensorMeta, b: TensorMeta, times: int) -> Co
     return Cost(flops=times * n * elements * (4 if a.is_complex else 1))
 
 
-@formula("aten.geqrf")
-def geqrf(call: OpRecord) -> Cost:
-    """The triangle and the reflectors."""
-    m, n, _ = sizes(matrix(call).shape)
-    return batched(matrix(call), qr_flops(m, n))
-
-
-@formula(*aten("linalg_qr qr"))
+@formula(*aten("linalg_qr qr geqrf"))
 def qr(call: OpRecord) -> Cost:
-    """The triangle, and the orthogonal factor if it is formed."""
+    """The triangle, and the orthogonal factor if it is formed; the reflectors come with the triangle."""
     m, n, k = sizes(matrix(call).shape)
     mode = call.args.get("mode", "reduced" if call.args.get("some", True) else "complete")
-    formed = 0 if mode == "r" else reflected(m, m if mode == "complete" else k, k)
+    formed = 0 if mode == "r" or "geqrf" in call.op else reflected(m, m if mode == "complete" else k, k)
     return batched(matrix(call), qr_flops(m, n) + formed)
 
 
@@ -147,16 +140,10 @@ def eigh(call: OpRecord) -> Cost:
     return batched(matrix(call), (9 if vectors else 4 / 3) * matrix(call).shape[-1] ** 3)
 
 
-@formula("aten.linalg_eig")
+@formula(*aten("linalg_eig _linalg_eigvals linalg_eigvals"))
 def eig(call: OpRecord) -> Cost:
-    """25 n^3."""
-    return batched(matrix(call), 25 * matrix(call).shape[-1] ** 3)
-
-
-@formula(*aten("_linalg_eigvals linalg_eigvals"))
-def eigvals(call: OpRecord) -> Cost:
-    """10 n^3."""
-    return batched(matrix(call), 10 * matrix(call).shape[-1] ** 3)
+    """25 n^3 with vectors, 10 n^3 for the values alone."""
+    return batched(matrix(call), (10 if "eigvals" in call.op else 25) * matrix(call).shape[-1] ** 3)
 
 
 @formula("aten.linalg_lstsq")

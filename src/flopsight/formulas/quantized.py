@@ -42,25 +42,19 @@ def packed_linear(call: OpRecord) -> Cost:
     *named("onednn", "linear_dynamic_fp16 linear_relu_dynamic_fp16 qlinear_pointwise"),
     *aten("""
     fbgemm_linear_fp16_weight fbgemm_linear_fp16_weight_fp32_activation fbgemm_linear_int8_weight
-    fbgemm_linear_int8_weight_fp32_activation
+    fbgemm_linear_int8_weight_fp32_activation _mixed_dtypes_linear
     """),
 )
 def library_linear(call: OpRecord) -> Cost:
-    """A linear layer of oneDNN or FBGEMM and its bias; what is fused behind it is not counted."""
-    return products(call, rows_times_outputs(call), added(call))
+    """A linear layer of a library, its bias, and an activation that is an argument of its own."""
+    activated = call.output.numel if call.args.get("activation") not in (None, "none") else 0
+    return products(call, rows_times_outputs(call), added(call) + activated)
 
 
 @formula("aten._dyn_quant_matmul_4bit")
 def dynamic_4bit(call: OpRecord) -> Cost:
     """Activations, quantised on the way, times a weight of 4 bits."""
     return products(call, call.tensor("inp").numel * call.args["out_features"])
-
-
-@formula("aten._mixed_dtypes_linear")
-def mixed_linear(call: OpRecord) -> Cost:
-    """A linear layer whose weight has a smaller type than its input."""
-    activated = call.output.numel if call.args["activation"] not in (None, "none") else 0
-    return products(call, rows_times_outputs(call), added(call) + activated)
 
 
 @formula("quantized.matmul")

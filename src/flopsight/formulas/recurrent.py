@@ -57,57 +57,36 @@ def whole(call: OpRecord, x: TensorMeta, weights: tuple[TensorMeta, ...], hidden
     return stepped(call, steps(x), weights, units) + between_layers(call, steps(x), width)
 
 
-@formula(*aten("lstm gru rnn_tanh rnn_relu _lstm_mps"))
+@formula(*aten("lstm gru rnn_tanh rnn_relu _lstm_mps lstm_mps_backward"))
 def network(call: OpRecord) -> Cost:
-    """A network as torch's composite op has it: all weights in one list."""
+    """A network as torch's composite op has it, all weights in one list; backward the gradients of data and weights."""
     states = call.tensors("hx")
     x = call.tensor("data" if "data" in call.args else "input")
-    return whole(call, x, call.tensors("params"), states[-1].shape[-1], states[0].shape[-1])
+    forward = whole(call, x, call.tensors("params"), states[-1].shape[-1], states[0].shape[-1])
+    return _repeated(forward, 2) if "backward" in call.op else forward
 
 
-@formula(*aten("_cudnn_rnn miopen_rnn"))
+@formula(*aten("_cudnn_rnn miopen_rnn _cudnn_rnn_backward miopen_rnn_backward"))
 def vendor_network(call: OpRecord) -> Cost:
-    """The same in one kernel of a vendor's library."""
+    """The same in one kernel of a vendor's library; backward the gradients of all data, and of weights if asked for."""
     hidden = call.args["hidden_size"]
-    return whole(call, call.tensor("input"), call.tensors("weight"), hidden, call.args.get("proj_size") or hidden)
+    forward = whole(call, call.tensor("input"), call.tensors("weight"), hidden, call.args.get("proj_size") or hidden)
+    return _repeated(forward, 1 + call.args["output_mask"][3]) if "backward" in call.op else forward
 
 
-@formula(*aten("_cudnn_rnn_backward miopen_rnn_backward"))
-def vendor_network_backward(call: OpRecord) -> Cost:
-    """The gradients of the data, always all of them, and those of the weights if they were asked for."""
-    forward = vendor_network(call)
-    return Cost(forward.macs * (1 + call.args["output_mask"][3]), _doubled(forward, 1 + call.args["output_mask"][3]))
-
-
-@formula("aten.lstm_mps_backward")
-def lstm_backward(call: OpRecord) -> Cost:
-    """The gradients of data and weights."""
-    forward = network(call)
-    return Cost(2 * forward.macs, _doubled(forward, 2))
-
-
-@formula("aten.mkldnn_rnn_layer")
+@formula(*aten("mkldnn_rnn_layer mkldnn_rnn_layer_backward"))
 def layer(call: OpRecord) -> Cost:
-    """One layer in one direction."""
-    return _layer(call, "weight0 weight1 weight2 weight3")
-
-
-@formula("aten.mkldnn_rnn_layer_backward")
-def layer_backward(call: OpRecord) -> Cost:
-    """The gradients of data and weights."""
-    forward = _layer(call, "weight1 weight2 weight3 weight4")
-    return Cost(2 * forward.macs, _doubled(forward, 2))
-
-
-def _layer(call: OpRecord, names: str) -> Cost:
-    weights = tuple(call.tensor(name) for name in names.split())
+    """One layer in one direction; backward the gradients of data and weights."""
+    backward = "backward" in call.op
+    weights = tuple(call.tensor(f"weight{place + backward}") for place in range(4))
     kept = weights if call.args["has_biases"] else weights[:2]
-    return stepped(call, steps(call.tensor("input")), kept, call.args["hidden_size"])
+    forward = stepped(call, steps(call.tensor("input")), kept, call.args["hidden_size"])
+    return _repeated(forward, 2) if backward else forward
 
 
-def _doubled(forward: Cost, times: int) -> int:
-    """FLOPs with the products taken several times and the rest once."""
-    return forward.flops + 2 * forward.macs * (times - 1)
+def _repeated(forward: Cost, times: int) -> Cost:
+    """The products several times, and the rest once."""
+    return Cost(forward.macs * times, forward.flops + 2 * forward.macs * (times - 1))
 
 
 @formula(*aten("lstm_cell gru_cell rnn_tanh_cell rnn_relu_cell"))
