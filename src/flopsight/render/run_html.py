@@ -9,11 +9,11 @@ from .. import units
 from ..results.run import Interval, Run, thinned
 from . import render
 from . import svg_pieces as svg
-from .html.static import standalone
+from .html.static import head, standalone
 from .notebook import table
 from .page import Column, Grid
 from .palette import LINE
-from .run_page import facts, where
+from .run_page import facts, tiles, verdict, where
 
 POINTS = 400
 """Points of a curve, at most."""
@@ -38,13 +38,17 @@ svg { width: 100%; height: auto; } text { font: 11px system-ui, sans-serif; fill
 
 def page(run: Run) -> str:
     """The whole page; it needs no script and no other file."""
-    title = f"{run.model or 'A run'}: {run.steps:,} steps"
-    return standalone(title, f"<h1>{escape(title)}</h1>\n{body(run)}", LOOK)
+    title = f"{run.model or 'A run'}: {run.steps:,} step{'s' if run.steps != 1 else ''}"
+    return standalone(title, f"{head(title, where(run), verdict(run), tiles(run))}\n{_details(run)}", LOOK)
 
 
 def body(run: Run) -> str:
-    """Everything below the title."""
-    parts = [f'<p class="soft">{escape(where(run))}</p>']
+    """The page without its title and tiles, for a notebook."""
+    return f'<p class="soft">{escape(where(run))}</p>\n{_details(run)}'
+
+
+def _details(run: Run) -> str:
+    parts: list[str] = []
     if run.whole is not None:
         rows = "".join(f"<div><span>{escape(n)}</span><span>{escape(v)}</span></div>" for n, v in facts(run))
         parts += [f'<div class="cards"><div class="card">{rows}</div></div>', *_curves(run)]

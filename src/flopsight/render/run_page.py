@@ -115,6 +115,42 @@ def facts(run: Run) -> list[tuple[str, str]]:
     return [(name, value) for name, value in found if value is not None]
 
 
+def tiles(run: Run) -> list[tuple[str, str, str]]:
+    """The headline figures: each a name, a value and a note; what is not known is left out."""
+    whole = run.whole
+    if whole is None:
+        return []
+    hfu = _said(whole.hfu, units.percent, "HFU {}") if whole.hfu != whole.mfu else None
+    ends = "" if run.quartiles is None else "half of them from {} to {}".format(*map(units.seconds, run.quartiles))
+    worst = max(run.slow, key=lambda slow: slow.seconds, default=None)
+    slowest = (
+        f"of {run.steps:,}" if worst is None else f"the slowest: step {worst.step:,}, {units.seconds(worst.seconds)}"
+    )
+    tokens = _said(whole.tokens_per_second, units.si)
+    figures: list[tuple[str, str | None, str]] = [
+        ("MFU", _said(whole.mfu, units.percent), hfu or ""),
+        ("Tokens a second", tokens, "of this process"),
+        ("Samples a second", None if tokens else _said(whole.samples_per_second, units.si), "of this process"),
+        ("A step, median", _said(run.median_seconds, units.seconds), ends),
+        ("Peak memory", _said(whole.peak_bytes, units.size), "of the process" if whole.allocated_bytes is None else ""),
+        ("Slow steps", f"{len(run.slow):,}", slowest),
+    ]
+    return [(name, value, note) for name, value, note in figures if value is not None]
+
+
+def verdict(run: Run) -> str:
+    """What the figures say of the run, in a sentence or two."""
+    whole = run.whole
+    if whole is None:
+        return "No step was seen."
+    found = [_said(whole.mfu, units.percent, "The model's products take {} of the device's peak.")]
+    if whole.seconds and whole.timed:
+        found.append(f"Waiting for data takes {units.percent(whole.waited / whole.seconds)} of the time.")
+    if whole.skipped:
+        found.append(f"The gradient scaler skipped {whole.skipped:,} updates.")
+    return " ".join(one for one in found if one is not None) or "No step has a time of its own."
+
+
 def _said(value: float | None, text: Callable[[float], str], around: str = "{}") -> str | None:
     """A value as text inside other words; None if it is not known."""
     return None if value is None else around.format(text(value))

@@ -1,6 +1,7 @@
 """What a run leaves on disk: lines that grow while it trains, a page, a Prometheus text."""
 
 import json
+import re
 import threading
 from contextlib import suppress
 from urllib.error import URLError
@@ -180,6 +181,39 @@ def test_the_page_draws_the_curves_and_marks_slow_steps(tmp_path):
     assert "&lt;Net&gt;" in page
     assert "step 2" in str(run)
     assert "waiting for data +1 s" in str(run)
+
+
+def shown_tiles(run, path):
+    """Labels, values and notes at the top of a run's page."""
+    top = run.to_html(path).read_text().split('<dl class="tiles">')[1].split("</dl>")[0]
+    return re.findall(r'<dt>(.*?)</dt><dd class="value">(.*?)</dd><dd class="soft">(.*?)</dd>', top)
+
+
+def test_the_page_begins_with_the_figures_of_the_run(tmp_path):
+    intervals = tuple(
+        Interval(at, timed=1, seconds=0.5, waited=0.1, at_peak=0.2, all_at_peak=0.25, tokens=100, peak_bytes=2 * 10**9)
+        for at in range(4)
+    )
+    slow = (SlowStep(1, 0.9, 0.5, "forward +0.4 s"), SlowStep(2, 1.5, 0.5, "waiting for data +1 s"))
+    run = Run(intervals=intervals, slow=slow, median_seconds=0.5, quartiles=(0.25, 0.75))
+
+    assert shown_tiles(run, tmp_path / "run.html") == [
+        ("MFU", "40.0%", "HFU 50.0%"),
+        ("Tokens a second", "200", "of this process"),
+        ("A step, median", "500 ms", "half of them from 250 ms to 750 ms"),
+        ("Peak memory", "2.00 GB", "of the process"),
+        ("Slow steps", "2", "the slowest: step 2, 1.50 s"),
+    ]
+    page = (tmp_path / "run.html").read_text()
+    assert "products take 40.0% of the device&#x27;s peak." in page
+    assert "Waiting for data takes 20.0% of the time." in page
+
+
+def test_a_figure_that_is_not_known_has_no_tile(tmp_path):
+    run = Run(intervals=(Interval(0, timed=0, seconds=0.0),))
+
+    assert shown_tiles(run, tmp_path / "run.html") == [("Slow steps", "0", "of 1")]
+    assert "No step was seen." in Run().to_html(tmp_path / "empty.html").read_text()
 
 
 def test_the_difference_of_two_runs_says_what_changed():
