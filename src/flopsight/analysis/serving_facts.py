@@ -91,9 +91,10 @@ def _fits(serving: Serving) -> str:
     said = f"no: {units.size(peak)} at the peak, {_device(serving)} has {units.size(memory)}"
     if serving.lasting > memory:
         ways = -(-serving.lasting // memory)
+        pack = "" if made.weights else ", or pack them (--weights int8 or int4)"
         return (
-            f"{said}; the weights alone take {units.size(serving.lasting)}: divide them over {ways} devices or more, "
-            f"or quantise them"
+            f"{said}; the weights alone take {units.size(serving.lasting)}: divide them over {ways} devices or more "
+            f"(flopsight plan TARGET --serve --gpus {1 << (ways - 1).bit_length()}){pack}"
         )
     largest = serving.largest_batch or 0
     if largest >= 1:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections import Counter
 from collections.abc import Iterator
+from copy import deepcopy
 from typing import Any
 
 import torch
@@ -131,8 +132,7 @@ class EncodedLoop(DecodeLoop):
         """Keys and values of the decoder's own tokens, and of the encoder's; the latter take their length as it comes."""
         import transformers
 
-        config: Any = self.model.config
-        own = self._empty_cache(config.get_text_config(decoder=True), self.seen + self.new_tokens)
+        own = self._empty_cache(_decoder_config(self.model.config), self.seen + self.new_tokens)
         return transformers.EncoderDecoderCache(own, transformers.DynamicCache())
 
     def prefill(self, cache: Any, more: int = 0) -> None:
@@ -147,6 +147,17 @@ class EncodedLoop(DecodeLoop):
 
         encoded = BaseModelOutput(last_hidden_state=self._encoded)
         self.model(encoder_outputs=encoded, decoder_input_ids=self.token, past_key_values=cache, use_cache=True)
+
+
+def _decoder_config(config: Any) -> Any:
+    """The configuration of a decoder; T5's calls the layers of its encoder `num_layers`, and transformers makes as many caches."""
+    decoder = config.get_text_config(decoder=True)
+    layers = getattr(config, "num_decoder_layers", None)
+    if layers in (None, decoder.num_hidden_layers):
+        return decoder
+    decoder = deepcopy(decoder)
+    decoder.num_hidden_layers = layers
+    return decoder
 
 
 # -- what a cache holds

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -11,12 +12,13 @@ import torch
 from torch import nn
 
 from ..analysis.packed import packed
+from ..capture.hooks import internals
 from ..capture.model.model_run import ModelRun
 from ..capture.model.positions import check_positions, positions_of
 from ..capture.time.clock import clock_for
 from ..errors import InputError, whole_number
 from ..results.generation import Generation, Step
-from ..results.kv_cache import CACHES, DYNAMIC, KV_CACHE
+from ..results.kv_cache import CACHES, DYNAMIC, KV_CACHE, KV_COPIES
 from ..results.packing import packing_of
 from ..results.profile import Profile
 from ..results.timings import Stat
@@ -104,7 +106,11 @@ def _check_prompts(input_ids: Any, input_shape: Sequence[int] | None) -> None:
         raise InputError("Give the prompts as input_ids, or their size as input_shape, not both.")
     if input_ids is not None and not isinstance(input_ids, torch.Tensor):
         raise InputError(f"input_ids is a tensor of token ids, batch x tokens, not {type(input_ids).__name__}.")
-    for size in input_shape or ():
+    if input_shape is None:
+        return
+    if isinstance(input_shape, str) or not isinstance(input_shape, Sequence):
+        raise InputError(f"input_shape is the size of the prompts, like (1, 512), not {input_shape!r}.")
+    for size in input_shape:
         whole_number("Every number of input_shape", size, 0)
 
 
@@ -211,9 +217,17 @@ def _counted(run: ModelRun, work: Callable[[], None], cache: Any) -> Profile:
         assert live is not None
         live.leave_out({KV_CACHE: cache_tensors(cache)})
         work()
-        for tensor in cache_tensors(cache):
+        held = cache_tensors(cache)
+        for tensor in held:
             live.label(tensor, KV_CACHE)
-    return recording.profile
+    sizes = {internals.storage_key(tensor): tensor.untyped_storage().nbytes() for tensor in held}
+    return _copies_apart(recording.profile, sum(sizes.values()))
+
+
+def _copies_apart(profile: Profile, held: int) -> Profile:
+    """The profile with copies of the cache as a kind of their own: a cache that grows is there twice while it is copied."""
+    copies = profile.at_peak.get(KV_CACHE, 0) - held
+    return replace(profile, at_peak={**profile.at_peak, KV_CACHE: held, KV_COPIES: copies}) if copies > 0 else profile
 
 
 def _timed(loop: DecodeLoop, repeats: int) -> tuple[Stat, Stat]:

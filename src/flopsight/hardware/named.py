@@ -14,6 +14,8 @@ def named_device(name: str) -> Device:
     >>> named_device("h100-sxm").name
     'H100 SXM5'
     """
+    if not isinstance(name, str):
+        raise InputError(f"A device is named by its text, like 'h100-sxm', not {name!r}.")
     found = lookup(name) or _by_beginning(name)
     if isinstance(found, Ambiguous):
         ids = ", ".join(f"{one.id} ({one.name})" for one in found.candidates)

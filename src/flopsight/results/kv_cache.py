@@ -8,6 +8,8 @@ DYNAMIC, STATIC = "dynamic", "static"
 CACHES = (DYNAMIC, STATIC)
 KV_CACHE = "kv cache"
 """The kind of memory that a cache is, in `Profile.at_peak`."""
+KV_COPIES = "kv cache, copied"
+"""The part of a cache that grows which is there twice while it is copied."""
 
 
 @dataclass(frozen=True)

@@ -48,7 +48,7 @@ def test_new_tokens_need_positions_too():
     prompt = torch.ones(1, 30, dtype=torch.int64, device="meta")
 
     assert flopsight.generation(model, prompt, 10).held == 40
-    with pytest.raises(InputError, match="of 41 tokens reads past its end"):
+    with pytest.raises(InputError, match="of 30 tokens and 11 new ones read past its end"):
         flopsight.generation(model, prompt, 11)
 
 

@@ -168,6 +168,29 @@ def test_t5_reads_no_weight_of_its_encoder_while_it_decodes():
     assert made.cache_bytes_per_token == token
 
 
+@pytest.mark.parametrize("cache", ["dynamic", "static"])
+def test_a_decoder_deeper_than_its_encoder_keeps_a_cache_in_every_layer(cache):
+    made = served(T5.replace("num_decoder_layers=2", "num_decoder_layers=3"), cache=cache)
+
+    layer = 4 * HIDDEN * HIDDEN + 2 * HIDDEN * HIDDEN + 2 * HIDDEN * INNER
+    own = 1 + NEW  # the tokens that its last step attends to, or all places of a static cache
+    assert made.last.macs == BATCH * (3 * (layer + 2 * HIDDEN * (own + PROMPT)) + HEAD)
+    assert made.cache_bytes == BATCH * 3 * 2 * HIDDEN * FLOAT * (own + PROMPT)
+
+
+@pytest.mark.parametrize("cache", ["dynamic", "static"])
+@pytest.mark.parametrize(
+    ("name", "batch", "prompt"), [(LLAMA, 8, 100), (GPT2, 8, 100), ("llama-3.1-8b:num_hidden_layers=4", 2, 40)]
+)
+def test_the_cache_in_the_peak_is_the_closed_form(name, batch, prompt, cache):
+    """A layer of a dynamic cache is there twice while it is copied: the copy comes and goes, so it is apart."""
+    made = served(name, batch=batch, prompt=prompt, cache=cache)
+
+    token = {LLAMA: 2 * 2 * KEYS * FLOAT, GPT2: 2 * 2 * HIDDEN * FLOAT}.get(name, 4 * 2 * 1024 * 2)
+    assert made.last.at_peak["kv cache"] == batch * (prompt + NEW) * token
+    assert sum(made.last.at_peak.values()) == made.last.peak_bytes
+
+
 def test_mamba_costs_the_same_at_every_place_and_moves_its_state():
     made = served(MAMBA)
 
@@ -196,7 +219,9 @@ def test_gpt2_reads_its_table_once_as_its_head():
 
 def test_a_prompt_past_the_table_of_positions_is_one_sentence():
     with pytest.raises(
-        InputError, match="GPT2LMHeadModel has a table of 128 positions, and input_ids of 129 tokens reads past"
+        InputError,
+        match="GPT2LMHeadModel has a table of 128 positions, and input_ids of 120 tokens and 9 new ones read past its end. "
+        "Give at most 128 tokens in all,",
     ):
         served(GPT2, batch=1, prompt=120, new_tokens=9)
 
@@ -207,13 +232,15 @@ def test_a_prompt_past_the_table_of_positions_is_one_sentence():
         ({"input_ids": [[1, 2]]}, "input_ids is a tensor of token ids, batch x tokens, not list"),
         ({"input_ids": torch.ones(4, dtype=torch.int64)}, "The prompts are 4 int64: token ids are batch x tokens"),
         ({"input_ids": torch.ones(1, 4)}, "The prompts are 1x4 float32: token ids are batch x tokens"),
+        ({"input_shape": "1x8"}, "input_shape is the size of the prompts, like (1, 512), not '1x8'"),
+        ({"input_shape": 8}, "input_shape is the size of the prompts, like (1, 512), not 8"),
         ({"input_shape": (1, -8)}, "Every number of input_shape must be a whole number, 0 or more, not -8"),
         ({"input_shape": (1, 8), "weights": 8}, "Weights cannot be packed as 8"),
         ({"input_shape": (1, 8), "acceptance": 0.5}, "acceptance is the chance that a token of a draft is accepted"),
     ],
 )
 def test_bad_input_is_one_sentence(options, said):
-    with pytest.raises(InputError, match=said):
+    with pytest.raises(InputError, match=re.escape(said)):
         flopsight.generation(f"hf:{LLAMA}", new_tokens=2, **options)
 
 
@@ -234,6 +261,16 @@ def test_a_batch_that_does_not_fit_is_told_the_largest_that_does():
     assert 1 < largest < 200
     assert f"fits         no: {units.size(made.serving().peak)} at the peak" in made.render(on="h100-sxm")
     assert f"a batch of {largest:,} fits" in made.render(on="h100-sxm", width=300)
+
+
+def test_weights_that_do_not_fit_name_the_plan_of_more_devices():
+    made = served("llama-3.1-70b", batch=1, new_tokens=1)
+
+    said = made.render(on="h100-sxm", width=500)
+    assert 2 * 80 * 2**30 > made.serving().lasting > 80 * 2**30
+    assert "divide them over 2 devices or more (flopsight plan TARGET --serve --gpus 2), or pack them" in said
+    with pytest.raises(InputError, match="A device is named by its text, like 'h100-sxm', not 5"):
+        made.first_token(5)
 
 
 def test_a_generation_is_saved_and_opened_as_it_was(tmp_path):

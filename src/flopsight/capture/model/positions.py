@@ -29,9 +29,11 @@ def check_positions(text: str, model: nn.Module, inputs: Mapping[str, Any], new_
         tokens = ids.shape[1] + new_tokens
         if found is not None and tokens > found[1]:
             key, positions = found
+            given = f"{name} of {ids.shape[1]:,} tokens"
+            reads = f"{given} and {new_tokens:,} new ones read" if new_tokens else f"{given} reads"
             raise InputError(
-                f"{text} has a table of {positions:,} positions, and {name} of {tokens:,} tokens reads past its end. "
-                f"Give at most {positions} tokens, or a longer table after a second colon: {key}={tokens}."
+                f"{text} has a table of {positions:,} positions, and {reads} past its end. Give at most {positions:,} tokens"
+                f"{' in all' if new_tokens else ''}, or a longer table after a second colon: {key}={tokens}."
             )
 
 
