@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 
 import pytest
+import torch
 from torch import nn
 
 import flopsight
@@ -305,6 +306,61 @@ def test_whole_parts_of_a_stage_may_be_written_as_floats():
 def test_an_empty_option_is_refused(option, said, capsys):
     assert cli.main(["plan", "zoo:gpt2", "--gpus", "2", "--on", "h100-sxm", option, ""]) == 2
     assert said in capsys.readouterr().err
+
+
+class Stack(nn.Module):
+    """Blocks of two products with two functions between them."""
+
+    def __init__(self, breaks=False):
+        super().__init__()
+        self.stem, self.head = (nn.Linear(64, 64, bias=False) for _ in range(2))
+        self.layers = nn.ModuleList(
+            nn.Sequential(nn.Linear(64, 256, bias=False), nn.GELU(), nn.SiLU(), nn.Linear(256, 64, bias=False))
+            for _ in range(6)
+        )
+        self.breaks = breaks
+
+    def forward(self, x):
+        x = self.stem(x)
+        for layer in self.layers:
+            x = layer(x)
+        if self.breaks:
+            torch._dynamo.graph_break()
+        return self.head(x).sum()
+
+
+BLOCK = 256 + 256 + 64
+"""Numbers that a compiled block keeps of a token: what GELU reads, and what each product reads; SiLU's input is made again."""
+
+
+def compiled_plan(model, micro_batch, compile=True, checkpoint="none"):
+    options = {"gpus": 1, "on": "h100-sxm", "mesh": {"dp": 1}, "input_shape": (1, 32, 64), "precision": "fp32"}
+    return flopsight.plan(model, micro_batch=micro_batch, compile=compile, checkpoint=checkpoint, **options).best
+
+
+def test_a_compiled_plan_keeps_what_the_partitioner_keeps():
+    best = compiled_plan(Stack(), 4)
+
+    eager = compiled_plan(Stack(), 4, compile=False)
+    assert best.memory["activations"] == 4 * (4 * 32) * (64 + 6 * BLOCK)  # the stem's output, and the blocks
+    assert eager.memory["activations"] == 4 * (4 * 32) * (64 + 6 * (BLOCK + 256))
+    assert any("torch's partitioner keeps" in line for line in best.assumptions)
+
+
+def test_a_third_micro_batch_lies_on_the_line_through_two():
+    counts = BlockCounts(Stack(), seq=None, input_shape=(1, 32, 64), dtype="float32", compile=True)
+    for micro_batch in (1, 2):
+        counts.workload(micro_batch, "none")
+
+    assert counts.workload(8, "none").saved == 4 * (8 * 32) * (64 + 6 * BLOCK)
+
+
+@pytest.mark.parametrize(("model", "checkpoint"), [(Stack(breaks=True), "none"), (Stack(), "full")])
+def test_what_cannot_be_traced_is_counted_as_eager_and_says_so(model, checkpoint):
+    eager, best = (compiled_plan(model, 4, compiles, checkpoint) for compiles in (False, True))
+
+    assert best.memory == eager.memory
+    assert any("memory is that of the eager step" in line for line in best.assumptions)
 
 
 def test_numbers_of_gpus_that_cannot_share_the_batch_are_named():

@@ -13,6 +13,7 @@ from torch import nn
 
 from ..analysis.plan.mesh_search import Shape
 from ..analysis.plan.workload import Workload, counted_whole, extended
+from ..capture.twin.compiled_memory import CompiledBytes, compiled_bytes
 from ..distributed.blocks import repeated_blocks, without_cache
 from ..distributed.recomputing import checkpointed
 from ..distributed.sequence_parts import sequence_length
@@ -25,6 +26,7 @@ from ..targets.given import given_blueprint
 from ..targets.inputs import described
 from ..targets.loading import build_target, call_with, make_blueprint
 from ..targets.users import users_code
+from .compiled_steps import CompiledSteps, Depth
 from .measure import count
 
 if TYPE_CHECKING:
@@ -53,6 +55,7 @@ class BlockCounts:
         seq: int | None,
         input_shape: Sequence[int] | Sequence[str] | str | None,
         dtype: str,
+        compile: bool = False,
         progress: Callable[[str], object] | None = None,
     ) -> None:
         if isinstance(target, str):
@@ -74,6 +77,7 @@ class BlockCounts:
         self._inputs = _texts(input_shape)
         without_cache(self._model)  # a job that trains keeps no keys and values
         self._known: dict[tuple[int, str], Workload] = {}
+        self._compiled = CompiledSteps(self._compiled_bytes) if compile else None
         if seq is None and self._blueprint.fills_in:
             self.seq = _tokens(self._call(1).kwargs)
 
@@ -109,14 +113,23 @@ class BlockCounts:
     def _extended(self, micro_batch: int, checkpoint: str, lists: Mapping[str, tuple[Kind, ...]]) -> Workload | None:
         first = {home: [kind.numbers[0] for kind in kinds] for home, kinds in lists.items()}
         base = self._counted(micro_batch, checkpoint, first)
-        longer, counts = [], []
+        depths, longer, counts = [first], [], []
         for home, kinds in lists.items():
             for kind in kinds:
                 if len(kind.numbers) > 1:
                     more = {**first, home: sorted([*first[home], kind.numbers[1]])}
+                    depths.append(more)
                     longer.append(self._counted(micro_batch, checkpoint, more))
                     counts.append(len(kind.numbers))
-        return extended(base, longer, counts, tuple(lists), _handed_on(base, lists)) if longer else None
+        found = extended(base, longer, counts, tuple(lists), _handed_on(base, lists)) if longer else None
+        if found is None or self._compiled is None or checkpoint != "none":
+            return found
+        return self._compiled.remembered(found, micro_batch, depths)
+
+    def _compiled_bytes(self, micro_batch: int, kept: Depth) -> CompiledBytes:
+        target = self._call(micro_batch)
+        with _with_blocks(self._model, kept, "none"):
+            return compiled_bytes(self._model, target.args, target.kwargs)
 
     def _whole(self, micro_batch: int, checkpoint: str) -> Workload:
         profile = self._counted(micro_batch, checkpoint, {})

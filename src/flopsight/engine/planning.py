@@ -89,7 +89,7 @@ def plan(
             target, gpus=several, on=on, machine=machine, dtype=dtype, mesh=given, batch=batch, prompt=prompt, new=new,
             progress=progress,
         )  # fmt: skip
-    counts = BlockCounts(target, seq=seq, input_shape=input_shape, dtype=dtype, progress=progress)
+    counts = BlockCounts(target, seq=seq, input_shape=input_shape, dtype=dtype, compile=compile, progress=progress)
     if given is not None:
         check_shape(given, several[0], counts.shape)
     case = Case(given or {}, 1, 1, "none", precision, optimizer, compile, dict(fsdp or {}))

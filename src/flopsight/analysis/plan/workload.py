@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from ...results.costs import Cost, OpRow
 from ...results.memory_curve import MemoryCurve
@@ -37,6 +38,19 @@ class Part:
         return sum((row.cost for row in self.rows if row.phase == phase), start=Cost())
 
 
+class Kept(Protocol):
+    """Bytes of a compiled step: kept for backward, the most at once, and the most after all that was kept has been read."""
+
+    @property
+    def kept(self) -> int: ...  # noqa: D102
+
+    @property
+    def peak(self) -> int: ...  # noqa: D102
+
+    @property
+    def after(self) -> int: ...  # noqa: D102
+
+
 @dataclass(frozen=True)
 class Workload:
     """A micro-batch in training: blocks, the rest, and what is alive while it runs."""
@@ -53,6 +67,8 @@ class Workload:
     tokens: int | None = None
     ends: tuple[int, int] | None = None
     """Parameters outside the blocks that a pipeline's first stage holds, embeddings, and its last; tied ones are in both."""
+    compiled: bool = False
+    """Whether what is kept and alive is that of a compiled step."""
 
     @property
     def depth(self) -> int:
@@ -108,6 +124,16 @@ def extended(
     whole = max(first + more, after)
     ends = _ends(base, homes)
     return Workload(tuple(blocks), rest, whole, in_block, handed_on, base.batch_size or 1, base.tokens, ends)
+
+
+def compiled(work: Workload, base: Kept, longer: Sequence[Kept]) -> Workload:
+    """The same work with the memory of compiled steps: of one block of each kind, and for each kind of one more."""
+    more = [one.kept - base.kept for one in longer]
+    blocks = tuple(replace(part, saved=saved) for part, saved in zip(work.blocks, more, strict=True))
+    rest = replace(work.rest, saved=base.kept - sum(more))
+    whole = base.peak + sum((part.count - 1) * part.saved for part in blocks)
+    in_block = max(base.after, base.peak - rest.saved)
+    return replace(work, blocks=blocks, rest=rest, alive=max(whole, base.after), alive_in_block=in_block, compiled=True)
 
 
 def counted_whole(profile: Profile, paths: Iterable[str], handed_on: int) -> Workload:

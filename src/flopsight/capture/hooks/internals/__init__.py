@@ -7,6 +7,7 @@ from ....errors import TorchError
 try:
     from .autocast import *
     from .autograd import *
+    from .compiled_graphs import *
     from .compiler import *
     from .modes import *
     from .operators import *
