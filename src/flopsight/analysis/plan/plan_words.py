@@ -88,17 +88,22 @@ def assumptions(work: Workload, case: Case, machine: Machine) -> tuple[str, ...]
         )
     if case.axis("dp") > 1 and case.shards == 1:
         lines.append("replicas average gradients behind the last micro-batch's backward")
-    if case.compile:
-        lines.append(f"a compiler leaves {machine.fused:.0%} of the bytes of pointwise chains: fused")
-        lines.append(
-            "activations are what torch's partitioner keeps when it compiles the model as one graph; results that only fused kernels read "
-            "take no memory"
-            if work.compiled
-            else "memory is that of the eager step, as for all checkpointed blocks and for models that torch does not compile as one graph"
-        )
-    else:
-        lines.append(f"the host hands over an op in {units.seconds(machine.launch)}: launch")
+    lines += (
+        _compiled(work, machine)
+        if case.compile
+        else [f"the host hands over an op in {units.seconds(machine.launch)}: launch"]
+    )
     return tuple(lines)
+
+
+def _compiled(work: Workload, machine: Machine) -> list[str]:
+    kept = (
+        "activations are what torch's partitioner keeps when it compiles the model as one graph; results that only fused kernels read "
+        "take no memory"
+        if work.compiled
+        else "memory is that of the eager step, as for all checkpointed blocks and for models that torch does not compile as one graph"
+    )
+    return [f"a compiler leaves {machine.fused:.0%} of the bytes of pointwise chains: fused", kept]
 
 
 def _state(case: Case) -> str:

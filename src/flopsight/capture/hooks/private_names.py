@@ -10,8 +10,15 @@ TIMES = "times of modules"
 RESTORE = "the model and its graphs left as they were"
 META = "counts on meta"
 COMPILED = "counts of compiled models"
+PLANS = "memory of compiled steps in a plan"
 
 PRIVATE_NAMES = {
+    "torch._dynamo.backends.common.aot_autograd": PLANS,
+    "torch._functorch.partitioners.get_default_op_list": PLANS,
+    "torch._functorch.partitioners.min_cut_rematerialization_partition": PLANS,
+    "torch._inductor.decomposition.select_decomp_table": PLANS,
+    "torch._subclasses.fake_tensor.FakeTensorMode": PLANS,
+    "torch.utils._pytree.tree_map_only": PLANS,
     "torch.utils._python_dispatch.TorchDispatchMode": COUNTS,
     "torch.utils._python_dispatch._disable_current_modes": COUNTS,
     "torch.utils._python_dispatch._get_current_dispatch_mode": COUNTS,
