@@ -88,15 +88,12 @@ def assumptions(work: Workload, case: Case, machine: Machine) -> tuple[str, ...]
         )
     if case.axis("dp") > 1 and case.shards == 1:
         lines.append("replicas average gradients behind the last micro-batch's backward")
-    lines += (
-        _compiled(work, machine)
-        if case.compile
-        else [f"the host hands over an op in {units.seconds(machine.launch)}: launch"]
-    )
-    return tuple(lines)
+    return (*lines, *_kernels(work, case, machine))
 
 
-def _compiled(work: Workload, machine: Machine) -> list[str]:
+def _kernels(work: Workload, case: Case, machine: Machine) -> list[str]:
+    if not case.compile:
+        return [f"the host hands over an op in {units.seconds(machine.launch)}: launch"]
     kept = (
         "activations are what torch's partitioner keeps when it compiles the model as one graph; results that only fused kernels read "
         "take no memory"
