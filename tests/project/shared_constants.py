@@ -16,7 +16,7 @@ def text() -> str:
         "times": units.TIMES,
         "hues": palette.HUES,
         "grey": palette.GREY,
-        "kinds": palette.KINDS,
+        "kinds": palette.MEMORY_HUES,
         "phases": palette.PHASES,
         "latex": latex.SIGNS,
         "markdown": markdown.MARKUP.pattern,

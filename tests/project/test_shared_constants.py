@@ -2,7 +2,7 @@
 
 from project import shared_constants
 
-from flopsight.render.palette import KINDS
+from flopsight.render.palette import MEMORY_HUES
 from flopsight.results.memory_curve import LASTING_FIRST
 
 
@@ -12,5 +12,5 @@ def test_the_file_is_what_python_has():
 
 
 def test_every_kind_of_memory_has_a_colour_of_its_own():
-    assert set(KINDS) == set(LASTING_FIRST)
-    assert len(set(KINDS.values())) == len(KINDS)
+    assert set(MEMORY_HUES) == set(LASTING_FIRST)
+    assert len(set(MEMORY_HUES.values())) == len(MEMORY_HUES)

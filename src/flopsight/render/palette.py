@@ -15,7 +15,7 @@ PIECES = (
     "#4f7cff", "#f59e0b", "#10b981", "#ef4444", "#8b5cf6", "#06b6d4", "#ec4899", "#84cc16", "#64748b", "#b45309",
 )  # fmt: skip
 """Pieces of a bar beside each other."""
-KINDS = {
+MEMORY_HUES = {
     "parameters": "#56B4E9", "buffers": "#999999", "optimizer": "#009E73", "inputs": "#CC79A7", "kv cache": "#882255", "gradients": "#0072B2",
     "buckets": "#DDCC77", "gathered": "#332288", "activations": "#E69F00", "recomputed": "#F0E442", "temporaries": "#D55E00",
 }  # fmt: skip

@@ -15,7 +15,7 @@ from ..results.plan import Plan, PlanOption
 from .html.static import head, standalone
 from .notebook import table
 from .page import Column, Grid, terminal_width
-from .palette import GREY, KINDS, PIECES
+from .palette import GREY, MEMORY_HUES, PIECES
 from .plain import grid_lines, wrapped
 
 TOP = 12
@@ -167,6 +167,15 @@ def _table(plan: Plan, options: Sequence[PlanOption], width: int) -> list[str]:
     return [head, *rows, *([hint] if hint else [])]
 
 
+def label(plan: Plan, option: PlanOption) -> str:
+    """What an option is, in as few words as tell it from the others of its plan."""
+    words = [f"{option.gpus:,} GPUs"] if len(plan.sizes) > 1 else []
+    if "serve" in plan.settings:
+        return ", ".join([*words, option.mesh_text, f"{option.micro_batch:,} sequences"])
+    checkpoint = [option.checkpoint] if option.checkpoint != "none" else []
+    return ", ".join([*words, option.mesh_text, f"{option.micro_batch:,} x {option.accumulate:,}", *checkpoint])
+
+
 def _best_of_each(plan: Plan) -> list[PlanOption]:
     return [plan.best_of(size) for size in plan.sizes]
 
@@ -211,8 +220,8 @@ def _tiles(best: PlanOption) -> list[tuple[str, str, str]]:
 def _options(plan: Plan) -> str:
     """The options as rows, and what is assumed."""
     best = plan.best
-    kinds = _coloured([option.memory for option in plan.options])
-    parts = _coloured([option.parts for option in plan.options])
+    kinds = coloured([option.memory for option in plan.options])
+    parts = coloured([option.parts for option in plan.options])
     slowest = max(
         (option.step / option.samples for option in plan.options if option.fits), default=best.step / best.samples
     )
@@ -235,10 +244,10 @@ def _options(plan: Plan) -> str:
     return "".join(body)
 
 
-def _coloured(options: Sequence[Mapping[str, float]]) -> dict[str, str]:
+def coloured(options: Sequence[Mapping[str, float]]) -> dict[str, str]:
     """A colour for each part that an option has: that of the report page if it is a kind of memory."""
     names = dict.fromkeys(name for parts in options for name in parts)
-    kinds = KINDS if "parameters" in names else {}
+    kinds = MEMORY_HUES if "parameters" in names else {}
     return {name: kinds.get(name, GREY if kinds else PIECES[at % len(PIECES)]) for at, name in enumerate(names)}
 
 

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from .. import units
 from ..errors import InputError
 from .in_notebooks import InNotebooks
 from .read_only import FixedTables
+
+if TYPE_CHECKING:
+    from ..render.pictures.plan_bars import PlanPictures
 
 
 @dataclass(frozen=True)
@@ -139,6 +143,13 @@ class Plan(InNotebooks, FixedTables):
         from ..render.plan_page import plan_text
 
         return plan_text(self, top=top, width=width)
+
+    @property
+    def plot(self) -> PlanPictures:
+        """Figures for a notebook or a paper: `plan.plot.memory()`, `plan.plot.step()`."""
+        from ..render.pictures.plan_bars import PlanPictures
+
+        return PlanPictures(self)
 
     def __str__(self) -> str:
         """The best option with its reasons, then the table."""

@@ -7,10 +7,11 @@ import pytest
 from profiles import lenet, module, rooted
 
 from flopsight.errors import InputError
-from flopsight.render.pictures import curve, icicle, roofline, timeline
+from flopsight.render.pictures import curve, icicle, roofline, timeline, write
 from flopsight.results.ceilings import Ceilings
 from flopsight.results.costs import Cost, OpRow, Phases
 from flopsight.results.memory_curve import MemoryCurve
+from flopsight.results.plan import Plan, PlanOption
 from flopsight.results.profile import Environment, Profile
 from flopsight.results.records import Span
 from flopsight.results.timings import Stat, Timing
@@ -194,3 +195,31 @@ def test_a_roofline_has_a_roof_for_a_cache_whose_bandwidth_is_known(tmp_path):
 
     assert "cache 400 B/s" in texts(roofline(cached, tmp_path / "roofline.svg"))
     assert not any(text.startswith("cache") for text in texts(roofline(plain, tmp_path / "plain.svg")))
+
+
+def planned(*options):
+    return Plan("zoo:net", "H100", 8, options, {"batch": "64"})
+
+
+OPTION = PlanOption(
+    mesh={"fsdp": 8}, micro_batch=8, accumulate=1, checkpoint="none", parts={"products": 3.0, "host": 1.0},
+    memory={"parameters": 2 * 10**9, "activations": 10**9}, room=4 * 10**9, gpus=8, samples=64, tokens=None,
+    model_flops=64 * 10**12, peak_flops=8 * 10**12,
+)  # fmt: skip
+
+
+def test_a_plan_has_a_bar_for_each_option_with_its_sum_and_what_a_gpu_has(tmp_path):
+    large = replace(OPTION, checkpoint="full", memory={"parameters": 5 * 10**9})
+    plan = planned(OPTION, large)
+    memory = texts(write(plan.plot.memory(), tmp_path / "memory.svg"))
+    step = texts(write(plan.plot.step(top=1), tmp_path / "step.svg"))
+
+    assert {"fsdp=8, 8 x 1", "3.00 GB", "fsdp=8, 8 x 1, full", "5.00 GB", "4.00 GB free", "activations"} <= set(memory)
+    assert {"62.5 ms", "products", "host"} <= set(step), "(3 + 1) s / 64 samples"
+    assert "fsdp=8, 8 x 1, full" not in step
+
+
+def test_bars_of_a_plan_are_as_long_as_their_parts():
+    bars = planned(OPTION).plot.memory().axes[0].patches
+
+    assert [(bar.get_x(), bar.get_width()) for bar in bars] == [(0, 2 * 10**9), (2 * 10**9, 10**9)]

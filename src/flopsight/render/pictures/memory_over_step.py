@@ -9,7 +9,7 @@ from ... import units
 from ...errors import InputError
 from ...results.memory_curve import MemoryCurve
 from ...results.profile import Profile
-from ..palette import GREY, KINDS
+from ..palette import GREY, MEMORY_HUES
 from .canvas import COLUMN, SMALL, USUAL, Picture, canvas, plain, tick
 
 
@@ -22,7 +22,7 @@ def drawn(profile: Profile, width: float) -> Picture:
         )
     picture, axes = canvas(width, max(2.4, 0.4 * width))
     sizes = [found.kinds[kind] for kind in found.stacked]
-    shades = [KINDS.get(kind, GREY) for kind in found.stacked]
+    shades = [MEMORY_HUES.get(kind, GREY) for kind in found.stacked]
     axes.stackplot(found.at, sizes, labels=list(map(plain, found.stacked)), colors=shades, step="post", linewidth=0)
     top = max(found.total)
     _mark_phases(axes, found, top)
