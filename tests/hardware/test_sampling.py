@@ -5,10 +5,11 @@ import torch
 from fake_clock import FakeClock
 from torch.utils.flop_counter import FlopCounterMode
 
-from flopsight.hardware import measured
+from flopsight.hardware import efficiency, measured
 from flopsight.hardware.detect import Found
 from flopsight.hardware.measured import SHORT, THOROUGH, Pace, Probes
 from flopsight.hardware.sampling import SAMPLES, Sampler
+from flopsight.results.ceilings import Ceilings
 
 
 class Quiet(FakeClock):
@@ -167,3 +168,20 @@ def test_loading_a_kernel_keeps_no_larger_size_from_being_tried(clock):
     sizes = [sized(1e8, 1e-3), sized(1e9, 1e-3), sized(1e10, 1e-2)]
 
     assert clock.sampler(Loading).fastest(sizes, 0.5) == pytest.approx(1e12)
+
+
+def test_loading_a_kernel_is_no_part_of_the_share_that_it_reaches(clock, monkeypatch):
+    """Each kernel takes 10 ms and has a limit of 5 ms: a share of 0.5, though its first call takes a minute."""
+    calls = {"matmul": 0, "attention": 0}
+
+    def run(kind):
+        clock.pass_by(0.010 if calls[kind] else 60.0)
+        calls[kind] += 1
+
+    cases = [(kind, 0.005 * 1e12, 0.0, lambda kind=kind: run(kind)) for kind in calls]
+    monkeypatch.setattr(efficiency, "Cases", lambda *_, **__: cases)
+    ceilings = Ceilings("Round", {"bfloat16": 1e12}, bandwidth=1e12)
+
+    found = efficiency.efficiencies(torch, clock.sampler(Loading), ceilings, budget=1.0)
+
+    assert found == {kind: ((0.005, pytest.approx(0.5)),) for kind in calls}

@@ -53,8 +53,9 @@ def efficiencies(
     for place, (kind, flops, moved, work) in enumerate(cases):
         begin(kind)
         limit = max(flops / peak, moved / ceilings.bandwidth)
-        share = max(0.0, until - sampler.clock()) / (number - place)
         try:
+            until += sampler.load(work)
+            share = max(0.0, until - sampler.clock()) / (number - place)
             seconds = sampler.seconds(work, share) if limit > SHORT else sampler.short(work, share)
         except RuntimeError:
             continue

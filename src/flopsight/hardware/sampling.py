@@ -90,7 +90,7 @@ class Sampler:
         for place, (flops, make) in enumerate(sizes):
             try:
                 work = make()
-                until += self._load(work)
+                until += self.load(work)
                 best = max(best, flops / self.least(work, (until - self.clock()) / (len(sizes) - place)))
                 if place + 1 < len(sizes) and FEWEST * sizes[place + 1][0] > best * (until - self.clock()):
                     best = max(best, flops / self.least(work, until - self.clock()))  # the rest of the time
@@ -99,7 +99,7 @@ class Sampler:
                 continue
         return best
 
-    def _load(self, work: Callable[[], object]) -> float:
+    def load(self, work: Callable[[], object]) -> float:
         """Make the first call on a device, which loads its kernel, and give the seconds it took: no budget pays for them."""
         if self.cpu:
             return 0.0
