@@ -44,6 +44,9 @@ TAKEN = {(2, 14): "aten.cholesky aten.qr"}
 FSDP2 = TORCH >= (2, 7)
 """Whether `fully_shard` runs on a CPU: before 2.7 it asks for a stream of the device."""
 with_dry_runs = pytest.mark.skipif(TORCH < (2, 11), reason="before 2.11 the fake process group refuses tensors on meta")
+with_compiled_peaks = pytest.mark.skipif(
+    TORCH < (2, 11), reason="before 2.11 torch.compile takes no model without data"
+)
 with_fsdp2 = pytest.mark.skipif(not FSDP2, reason="before 2.7 fully_shard does not run on a CPU")
 PIPELINES = TORCH != (2, 9)
 """Whether pipelines run over gloo: in 2.9 a stage sends 8 bytes where the next one waits for 4, and the process aborts."""

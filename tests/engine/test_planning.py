@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from releases import with_compiled_peaks
 from torch import nn
 
 import flopsight
@@ -338,6 +339,7 @@ def compiled_plan(model, micro_batch, compile=True, checkpoint="none"):
     return flopsight.plan(model, micro_batch=micro_batch, compile=compile, checkpoint=checkpoint, **options).best
 
 
+@with_compiled_peaks
 def test_a_compiled_plan_keeps_what_the_partitioner_keeps():
     best = compiled_plan(Stack(), 4)
 
@@ -347,6 +349,7 @@ def test_a_compiled_plan_keeps_what_the_partitioner_keeps():
     assert any("torch's partitioner keeps" in line for line in best.assumptions)
 
 
+@with_compiled_peaks
 def test_a_third_micro_batch_lies_on_the_line_through_two():
     counts = BlockCounts(Stack(), seq=None, input_shape=(1, 32, 64), dtype="float32", compile=True)
     for micro_batch in (1, 2):

@@ -4,6 +4,7 @@ import sys
 
 import pytest
 import torch
+from releases import with_compiled_peaks
 from torch import nn
 from torch.nn import functional
 
@@ -51,6 +52,7 @@ def counted(depth):
     return compiled_bytes(Net(depth).to("meta").train(), (tokens(),), {})
 
 
+@with_compiled_peaks
 @pytest.mark.parametrize("depth", [1, 3])
 def test_what_is_kept_and_alive_at_most_is_a_sum_over_blocks(depth):
     found = counted(depth)
@@ -60,6 +62,7 @@ def test_what_is_kept_and_alive_at_most_is_a_sum_over_blocks(depth):
     assert found.peak == found.kept + LOGITS + 2 * FLOAT
 
 
+@with_compiled_peaks
 def test_a_compiled_step_that_runs_keeps_as_much():
     net, kept = Net(2), {}
     own = {parameter.untyped_storage().data_ptr() for parameter in net.parameters()}
@@ -80,6 +83,7 @@ def test_a_compiled_step_that_runs_keeps_as_much():
     torch._dynamo.reset()
 
 
+@with_compiled_peaks
 def test_a_model_and_the_compiler_stay_as_they_were():
     net = Net(1).to("meta").train()
     before = {name: id(parameter) for name, parameter in net.named_parameters()}

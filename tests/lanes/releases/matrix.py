@@ -49,7 +49,8 @@ a CPU and Muon before 2.9. Beyond that:
   other after every round in which pairs of them connect: all-reduces of 4 bytes each.
 - Before 2.11 an average pool, and since 2.14 the backward of a group norm, give a dimension of one element another stride on a
   CPU than on meta. FLOPs and bytes of the op are the same; an op after it that looks at strides may make one copy more or less.
-- Before 2.11 torch's fake process group refuses tensors on meta, so a mesh cannot be tried.
+- Before 2.11 torch's fake process group refuses tensors on meta, so a mesh cannot be tried; and torch.compile does not trace a
+  model without data, so a plan with `compile` shows the eager step's memory, and says so.
 - Python 3.12 limits how deep calls nest through C, and no program can raise that limit: a model that nests to within 30
   levels of it (about 200 modules in one another) may not be counted there.
 """
