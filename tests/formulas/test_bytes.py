@@ -76,3 +76,13 @@ def test_lists_in_place_are_read_and_written():
     made = handmade("aten._foreach_add_", overload="List", self=parameters, other=parameters)
 
     assert cost(made).bytes == 3 * 17 * F32
+
+
+def test_a_loss_of_labels_reads_the_scores_that_they_pick():
+    """8 targets of 100 classes: 8 labels, 8 scores, the loss and its weight. Backward writes a whole gradient."""
+    scores, labels = torch.randn(8, 100, requires_grad=True), torch.randint(100, (8,))
+    run = lambda: F.nll_loss(scores, labels)
+
+    assert cost(call(run, "aten.nll_loss_forward")).bytes == 8 * I64 + 8 * F32 + 2 * F32
+    back = cost(call(lambda: run().backward(), "aten.nll_loss_backward"))
+    assert back.bytes == 8 * I64 + 2 * F32 + 8 * 100 * F32  # the loss' gradient and the weight: one number each

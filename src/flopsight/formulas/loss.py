@@ -3,7 +3,7 @@
 from ..results.costs import Cost
 from ..results.records import OpRecord
 from .elementwise import elements
-from .registry import aten, formula
+from .registry import aten, formula, traffic
 
 LATTICE = 4
 """FLOPs of one cell of CTC's lattice: the logarithm of a sum of three, and the probability of the label."""
@@ -32,10 +32,17 @@ def elementwise_loss_backward(call: OpRecord) -> Cost:
     return Cost(flops=elements(call.output))
 
 
-@formula(*aten("nll_loss_forward nll_loss2d_forward nll_loss nll_loss2d nll_loss_backward nll_loss2d_backward"))
+@formula(*aten("nll_loss_forward nll_loss2d_forward nll_loss nll_loss2d"))
 def nll_loss(call: OpRecord) -> Cost:
-    """One FLOP a target: its score is picked and summed, its gradient formed."""
-    return Cost(flops=call.tensor("target").numel)
+    """One FLOP a target: its score is picked and summed; no other score is read."""
+    scores, targets = call.tensor("self"), call.tensor("target").numel
+    return Cost(flops=targets, bytes=traffic(call) - scores.nbytes + targets * scores.itemsize)
+
+
+@formula(*aten("nll_loss_backward nll_loss2d_backward"))
+def nll_loss_backward(call: OpRecord) -> Cost:
+    """One FLOP a target, into a gradient that is written whole; the scores are not read."""
+    return Cost(flops=call.tensor("target").numel, bytes=traffic(call) - call.tensor("self").nbytes)
 
 
 @formula(*aten("_ctc_loss _cudnn_ctc_loss miopen_ctc_loss"))
