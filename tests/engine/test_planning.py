@@ -119,8 +119,8 @@ def test_the_least_that_fits_holds_one_copy_of_what_lasts():
 
 def test_an_assumption_can_be_overridden():
     slow, fast = (
-        flopsight.plan("zoo:gpt2", gpus=1, on="h100-sxm", micro_batch=8, checkpoint="none", assume={"products": share})
-        for share in (0.25, 0.5)
+        flopsight.plan("zoo:gpt2", gpus=1, on="h100-sxm", micro_batch=8, checkpoint="none", assume=assumed)
+        for assumed in ({"products": 0.25, "kernel": 0}, {"products": 0.5, "kernel": 0})
     )
 
     assert slow.best.parts["products"] == pytest.approx(2 * fast.best.parts["products"])

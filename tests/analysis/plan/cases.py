@@ -14,7 +14,7 @@ SHARES = Shares(
     host=1e9, overlap=0.0,
 )  # fmt: skip
 CEILINGS = Ceilings(name="toy", flops={"bfloat16": 1e12}, bandwidth=1e11, memory=10**10, link=2e11)
-MACHINE = Machine(CEILINGS, SHARES, gpus_per_node=8, chunks=1, fragments=0.0, reserved=0, launch=0.0)
+MACHINE = Machine(CEILINGS, SHARES, gpus_per_node=8, chunks=1, fragments=0.0, reserved=0, launch=0.0, kernel=0.0)
 """Products at 0.5 TFLOP/s, attention at 0.25, 100 GB/s memory and in a node, 10 GB/s for each network card."""
 
 

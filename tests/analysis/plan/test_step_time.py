@@ -42,6 +42,21 @@ def test_convolutions_reach_a_share_of_their_limit_and_batch_norm_one_of_the_ban
     assert kernels(part, ("forward",), case(), MACHINE) == pytest.approx({"convolutions": 6.0, "other kernels": 10.0})
 
 
+def test_some_kinds_of_ops_reach_a_part_of_the_share_and_every_kernel_takes_a_moment():
+    parted = replace(SHARES, memory=0.5, parts={"norm": 0.25, "stem convolution": 0.5, "odd matmul": 0.1})
+    shapes = {"norm": (((8, 1024),),), "stem": (((8, 3, 32, 32), (64, 3, 7, 7)),), "odd": (((64, 64), (64, 127)),)}
+    norm = OpRow("aten.native_layer_norm", "forward", 2, Cost(bytes=10**11), shapes=shapes["norm"], kind="other")
+    stem = OpRow("aten.convolution", "forward", 1, Cost(macs=1, bytes=10**11), shapes=shapes["stem"], kind="matrix")
+    odd = OpRow("aten.mm", "forward", 1, Cost(macs=5 * 10**11, bytes=1), shapes=shapes["odd"], kind="matrix")
+    plain = pointwise("forward", 1.0)
+    part = replace(BLOCK, rows=(norm, stem, odd, plain))
+
+    found = kernels(part, ("forward",), case(), replace(MACHINE, shares=parted, kernel=0.25))
+
+    # limits of a second each: over 1/2 * 1/4, 1/2 * 1/2, 1/2 * 1/10 and 1/2, and a quarter of a second for each call
+    assert found == pytest.approx({"other kernels": 8 + 2 + 3 * 0.25, "convolutions": 4.25, "products": 20.25})
+
+
 def test_a_compiler_leaves_a_part_of_pointwise_bytes():
     part = replace(BLOCK, rows=(pointwise("forward", 3.0),))
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from ... import units
 from ...errors import InputError, did_you_mean, whole_number
-from ...hardware.kernel_shares import Shares, shares_of
+from ...hardware.kernel_shares import KERNEL, Shares, shares_of
 from ...hardware.named import datasheet, named_device
 from ...results.ceilings import Ceilings
 from ...results.comm import wire_bytes
@@ -24,9 +24,9 @@ RESERVED = 2 * 10**9
 LAUNCH = 6e-6
 """Seconds of the host for an op in eager mode."""
 GBIT = 1e9 / 8
-OWN = ("chunks", "fragments", "reserved", "fused", "launch")
+OWN = ("chunks", "fragments", "reserved", "fused", "launch", "kernel")
 """Assumptions of a machine beside its shares."""
-MAY_BE_NOTHING = ("fragments", "reserved", "fused", "launch", "latency", "overlap")
+MAY_BE_NOTHING = ("fragments", "reserved", "fused", "launch", "kernel", "latency", "overlap")
 """Assumptions that add to a step or to its memory; by all others something is divided."""
 
 
@@ -42,6 +42,8 @@ class Machine:
     reserved: float = RESERVED
     fused: float = FUSED
     launch: float = LAUNCH
+    kernel: float = KERNEL
+    """Seconds of a kernel beside its work."""
 
     @property
     def room(self) -> int:
@@ -116,7 +118,7 @@ def machine_of(
 
 def assumable() -> tuple[str, ...]:
     """The names of the assumptions that can be overridden."""
-    return (*(one.name for one in fields(Shares) if one.name not in ("generation", "tuned")), *OWN)
+    return (*(one.name for one in fields(Shares) if one.name not in ("parts", "tuned")), *OWN)
 
 
 def _overridden(machine: Machine, assume: Mapping[str, float]) -> Machine:
@@ -165,9 +167,9 @@ def machine_words(machine: Machine) -> tuple[str, ...]:
     basis = f"tuned on {s.tuned}" if s.tuned else "not tuned for this generation"
     lines = [
         (
-            f"kernels reach {s.products:.0%} of the peak in products, {s.attention:.0%} in attention, {s.memory:.0%} of the "
-            f"bandwidth elsewhere ({basis}): products, attention, memory; convolutions {s.convolutions:.0%} of their limit, batch norm "
-            f"{s.batch_norm:.0%} of the bandwidth, as ResNet-50 on an H200: convolutions, batch_norm"
+            f"kernels reach {s.products:.0%} of the peak in products, {s.attention:.0%} in attention, {s.memory:.0%} of the bandwidth in "
+            f"pointwise work ({basis}): products, attention, memory; convolutions {s.convolutions:.0%} of their limit, batch norm "
+            f"{s.batch_norm:.0%} of the bandwidth: convolutions, batch_norm; some kinds of ops a part of these shares, as on an H200"
         ),
         (
             f"inside a node of {machine.gpus_per_node}, {units.si(machine.inside, 'B/s')} "

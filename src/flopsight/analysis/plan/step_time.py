@@ -7,7 +7,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import prod
 
+from ...hardware.op_families import family
 from ...results.comm import ALL_GATHER, ALL_REDUCE, ALL_TO_ALL, REDUCE_SCATTER
+from ...results.costs import OpRow
 from ...results.records import BACKWARD, FORWARD, RECOMPUTE
 from ..limits.fused import fusable
 from ..limits.roofline import row_roof
@@ -61,27 +63,29 @@ def passes(part: Part, work: Workload, case: Case, machine: Machine, *, block: b
 def kernels(part: Part, phases: Iterable[str], case: Case, machine: Machine) -> Seconds:
     """Seconds of a part's kernels in some phases, by kind; the host's if it cannot hand them over faster."""
     found: Seconds = defaultdict(float)
-    wanted, calls, shares = set(phases), 0, machine.shares
+    wanted, calls, shares = set(phases), 0.0, machine.shares
     for row in part.rows:
-        if row.phase not in wanted:
-            continue
-        roof = row_roof(row, machine.ceilings, "bfloat16")
+        roof = row_roof(row, machine.ceilings, "bfloat16") if row.phase in wanted else None
         if roof is None or not roof.limit:
             continue
-        calls += row.calls
-        if "conv" in row.op and row.cost.macs:
-            found[CONVOLUTIONS] += roof.limit / shares.convolutions / case.split
-        elif roof.compute >= roof.memory and row.cost.macs:
-            kind = ATTENTION if "attention" in row.op else PRODUCTS
-            found[kind] += roof.compute / getattr(shares, kind) / case.split
+        if case.compile and fusable(row):
+            calls += row.calls * machine.fused
+            found[OTHER] += machine.fused * roof.memory / shares.memory / case.split
         else:
-            moved = machine.fused if case.compile and fusable(row) else 1.0
-            reached = shares.batch_norm if "batch_norm" in row.op else shares.memory
-            found[OTHER] += moved * roof.memory / reached / case.split
-    handed = calls * machine.launch * (machine.fused if case.compile else 1.0)
+            calls += row.calls
+            kind = family(row, by_compute=roof.compute >= roof.memory)
+            found[_goes_to(row)] += (roof.limit / shares.reached(kind) + row.calls * machine.kernel) / case.split
+    handed = calls * machine.launch
     if handed > sum(found.values()):
         found[HOST] = handed - sum(found.values())
     return found
+
+
+def _goes_to(row: OpRow) -> str:
+    """What the seconds of an op are shown as."""
+    if not row.cost.macs:
+        return OTHER
+    return ATTENTION if "attention" in row.op else CONVOLUTIONS if "conv" in row.op else PRODUCTS
 
 
 def _exchanges(
