@@ -19,6 +19,7 @@ import torch
 
 import flopsight
 from flopsight import units
+from flopsight.distributed.blocks import without_cache
 from flopsight.targets.inputs import parse_inputs
 from flopsight.targets.loading import load_target
 
@@ -61,6 +62,7 @@ def measured(model: Model, compiled: bool) -> tuple[float, float, int]:
         model.target, parse_inputs([shape(model)]), device="cuda", dtype="bfloat16", train=True, optimizer=True
     )
     net = target.model.train()
+    without_cache(net)  # as a job that trains, and as `plan` counts it
     optimizer = torch.optim.AdamW(net.parameters(), fused=True)
     run = torch.compile(net) if compiled else net
 

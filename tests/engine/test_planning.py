@@ -35,6 +35,22 @@ def test_one_and_two_blocks_extended_equal_the_whole_count(target, checkpoint):
     assert (work.params, work.saved) == (whole.params, whole.activation_bytes)
 
 
+def test_a_model_counted_whole_holds_at_the_end_all_gradients_and_what_is_there_then():
+    wide, middle, narrow, samples = 256, 512, 128, 16
+    model = nn.Sequential(nn.Linear(wide, middle, bias=False), nn.Linear(middle, narrow, bias=False))
+
+    best = flopsight.plan(
+        model, gpus=1, on="h100-sxm", batch=samples, micro_batch=samples, input_shape=(1, wide), mesh={"dp": 1},
+        precision="fp32", optimizer="sgd", assume={"fragments": 0},
+    ).best  # fmt: skip
+
+    weights = 4 * (wide * middle + middle * narrow)
+    # the second layer's input is gone by then; its gradient, the outputs, their sum and its gradient are there
+    alive = 4 * (samples * middle + samples * narrow + 2)
+    assert best.memory["inputs"] == 4 * samples * wide
+    assert best.peak_bytes == 2 * weights + best.memory["inputs"] + alive
+
+
 def test_the_model_is_built_once_and_its_blocks_are_put_back():
     counts = BlockCounts("zoo:gpt2", seq=None, input_shape=None, dtype="bfloat16")
     before = {name: id(module) for name, module in counts._model.named_modules()}

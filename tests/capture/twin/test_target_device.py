@@ -24,7 +24,7 @@ def zeros(*shape):
 
 def trained_on(device, model, *args):
     """The profile of a step of a model on meta that believes itself on a device."""
-    recording = Recording(model.to("meta"), Options(target="meta"))
+    recording = Recording(model.to("meta"), Options(target="cpu" if device.type == "cpu" else "meta"))
     with recording, TargetDevice(device):
         made = model(*args)
         while isinstance(made, tuple):
@@ -108,10 +108,12 @@ class Drops(nn.Module):
         return torch.dropout(self.drop(self.layer(x)), 0.1, train=True)
 
 
-def test_dropout_is_one_op_on_a_gpu_and_two_on_a_cpu():
-    on_gpu, on_cpu = (trained_on(device, Drops(), zeros(3, 4)) for device in (GPU, torch.device("cpu")))
+def test_dropout_is_one_op_on_a_gpu_and_on_meta_which_stands_for_one_and_two_on_a_cpu():
+    devices = (GPU, torch.device("meta"), torch.device("cpu"))
+    on_gpu, on_meta, on_cpu = (trained_on(device, Drops(), zeros(3, 4)) for device in devices)
 
     assert ops(on_gpu)["aten.native_dropout"] == ops(on_gpu)["aten.native_dropout_backward"] == 2
+    assert ops(on_meta) == ops(on_gpu)
     assert ops(on_cpu)["aten.bernoulli_"] == 2
     assert "aten.native_dropout" not in ops(on_cpu)
     assert on_gpu.flops == on_cpu.flops

@@ -24,6 +24,7 @@ def _stage_memory(work: Workload, case: Case, machine: Machine, stage: Stage) ->
     lasting = {
         "parameters": on_device * shard * case.weight_bytes,
         "optimizer": on_device * shard * case.state_bytes,
+        **work.standing,
     }
     # over stages gradients of all micro-batches are added up before they are reduced once
     gradients = on_device * (held if staged else shard) * case.gradient_bytes
@@ -32,8 +33,7 @@ def _stage_memory(work: Workload, case: Case, machine: Machine, stage: Stage) ->
     begin = {**lasting, "gradients": gradients if early else 0.0, **_gathered(work, case, held, at_loss=True)}
     begin["activations"], begin["temporaries"] = _begin_of_backward(work, case, machine, stage)
     end = {**lasting, "gradients": gradients, **_gathered(work, case, held, at_loss=False)}
-    # of a model that was counted whole it is not known when its activations are freed
-    kept = work.saved if work.alive_in_block == work.alive else 0
+    kept = work.kept_in_block
     end["activations"], end["temporaries"] = kept / case.split, (work.alive_in_block - kept) / case.split
     return max((_whole(one, machine) for one in (begin, end)), key=lambda found: sum(found.values()))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from ...results.costs import Cost, OpRow
@@ -69,6 +69,10 @@ class Workload:
     """Parameters outside the blocks that a pipeline's first stage holds, embeddings, and its last; tied ones are in both."""
     compiled: bool = False
     """Whether what is kept and alive is that of a compiled step."""
+    kept_in_block: int = 0
+    """Of `alive_in_block`, bytes kept for backward, if the model was counted whole."""
+    standing: Mapping[str, int] = field(default_factory=dict)
+    """Bytes of inputs and buffers, which stand from the beginning to the end."""
 
     @property
     def depth(self) -> int:
@@ -122,8 +126,10 @@ def extended(
     more = sum((count - 1) * (alive(profile, homes)[0] - first) for profile, count in zip(longer, counts, strict=True))
     in_block = max(after, min(first, first - rest.saved))
     whole = max(first + more, after)
-    ends = _ends(base, homes)
-    return Workload(tuple(blocks), rest, whole, in_block, handed_on, base.batch_size or 1, base.tokens, ends)
+    return Workload(
+        tuple(blocks), rest, whole, in_block, handed_on, base.batch_size or 1, base.tokens, _ends(base, homes),
+        standing=_standing(base),
+    )  # fmt: skip
 
 
 def compiled(work: Workload, base: Kept, longer: Sequence[Kept]) -> Workload:
@@ -150,9 +156,15 @@ def counted_whole(profile: Profile, paths: Iterable[str], handed_on: int) -> Wor
         part = Part(_merged(rows), node.params, _experts(node, chosen), node.activation_bytes, share * flops)
         blocks.append(part)
         rest = _less(rest, part) or replace(rest, params=max(0, rest.params - part.params))
-    total = max(alive(profile))
-    ends = _ends(profile, paths)
-    return Workload(tuple(blocks), rest, total, total, handed_on, profile.batch_size or 1, profile.tokens, ends)
+    in_block, kept = _beside_gradients(profile)
+    return Workload(
+        tuple(blocks), rest, max(alive(profile)), in_block, handed_on, profile.batch_size or 1, profile.tokens,
+        _ends(profile, paths), kept_in_block=kept, standing=_standing(profile),
+    )  # fmt: skip
+
+
+def _standing(profile: Profile) -> dict[str, int]:
+    return {kind: profile.at_peak.get(kind, 0) for kind in ("inputs", "buffers")}
 
 
 def _ends(profile: Profile, blocks: Iterable[str]) -> tuple[int, int]:
@@ -179,6 +191,20 @@ def alive(profile: Profile, homes: Sequence[str] = ()) -> tuple[int, int]:
     totals = [sum(values) for values in zip(*columns, strict=True)]
     end = _end_of_last_block(curve, homes)
     return max(totals[:end], default=0), max(totals[end:], default=0)
+
+
+def _beside_gradients(profile: Profile) -> tuple[int, int]:
+    """Bytes that stand beside all gradients at the moment when both together are most, and those of them kept for backward."""
+    curve = profile.memory_curve
+    if curve is None:
+        return max(alive(profile)), profile.activation_bytes
+    gradients = curve.kinds.get("gradients", (0,) * len(curve.at))
+    columns = [column for kind, column in curve.kinds.items() if kind not in LASTING]
+    both = [sum(values) for values in zip(gradients, *columns, strict=True)]
+    most = max(both, default=0)
+    beside = max(0, most - max(gradients, default=0))
+    kept = curve.kinds["activations"][both.index(most)] if "activations" in curve.kinds else 0
+    return beside, min(beside, kept)
 
 
 def _end_of_last_block(curve: MemoryCurve, homes: Sequence[str]) -> int:
