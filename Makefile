@@ -15,7 +15,7 @@ PIP_INSTALL := -m pip install --quiet --disable-pip-version-check -c constraints
 # pip draws characters that a Latin-1 terminal does not have, and ends with an error there
 IN_UTF8 := PYTHONUTF8=1
 
-.PHONY: demo test test-random test-old-cpu lanes torch-matrix lint bench accuracy figures images peers house report changelog dist docs tutorials clean
+.PHONY: demo test test-random test-old-cpu lanes torch-matrix lint bench accuracy figures images peers house report changelog dist docs outputs tutorials clean
 .SECONDARY:
 
 demo: $(READY)  ## profile an embedded model and show it
@@ -71,6 +71,9 @@ report: $(READY)  ## build the report page's script and style from frontend/ (ne
 docs: .venvs/docs/.ready  ## the site, into build/docs/site: offline, and a warning is an error
 	$(DOCS_PYTHON) docs/site/stage.py $(SITE)
 	cd $(SITE) && $(DOCS_PYTHON) -m zensical build --clean --strict
+
+outputs: .venvs/docs/.ready  ## run the commands of pages that show what they print, and keep that
+	PYTHONPATH=tests $(DOCS_PYTHON) -m docs.shown_output
 
 tutorials: .venvs/docs/.ready  ## run the notebooks of docs/tutorials and keep what they print
 	$(DOCS_PYTHON) docs/site/tutorials.py $(ONLY)

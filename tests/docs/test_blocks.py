@@ -23,7 +23,6 @@ ONE_PAGE = {
     ("docs/ci.md", "py"): "tests/docs/test_pages.py",
     ("docs/frameworks.md", "py"): "tests/lanes/frameworks/test_page.py",
     ("docs/distributed.md", "py"): "tests/lanes/docs/test_ranks_page.py",
-    ("docs/serving.md", "console"): "tests/lanes/targets/test_serving.py",
     ("docs/serving.md", "python"): "tests/lanes/targets/test_serving.py",
     ("docs/deepspeed.md", "python"): "tests/lanes/deepspeed/test_page.py",
 }

@@ -50,7 +50,8 @@ def plan_text(plan: Plan, *, top: int | None = None, width: int | None = None) -
     """The best option with its reasons and assumptions, then the options, the fastest first; lines of `width` at most."""
     best, width = plan.best, width or terminal_width()
     lines = [title(plan), "", *_headline(plan)]
-    lines += ["", *_parts("Predicted step", best.parts, units.seconds), *_parts("Memory", best.memory, units.size)]
+    lines += ["", *_parts("Predicted step", best.parts, units.seconds)]
+    lines += _parts("Memory", best.memory, units.size, least=0.0005)
     shown = plan.options[: top or TOP]
     if len(plan.sizes) > 1:
         lines += ["", "Best of each number of GPUs:", *_table(plan, _best_of_each(plan), width), "", "All options:"]
@@ -123,9 +124,10 @@ def _speed(option: PlanOption) -> str:
     return f"{tokens:,.0f} tokens/s a GPU, {option.tflops_per_gpu:,.0f} TFLOP/s"
 
 
-def _parts(name: str, parts: Mapping[str, float], say: Callable[[float], str]) -> list[str]:
+def _parts(name: str, parts: Mapping[str, float], say: Callable[[float], str], least: float = 0) -> list[str]:
+    """The parts of a whole, the largest first, without those below the share `least`."""
     whole = sum(parts.values()) or 1
-    ordered = sorted(parts.items(), key=lambda item: -item[1])
+    ordered = sorted((item for item in parts.items() if item[1] >= least * whole), key=lambda item: -item[1])
     text = ", ".join(f"{kind} {say(value)} ({units.percent(value / whole)})" for kind, value in ordered)
     return [f"{name} {say(whole)}: {text}"]
 

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from docs import pages
+from docs import pages, shown_output
 from interpreters import fork
 
 import flopsight
@@ -98,11 +98,16 @@ def test_the_commands_of_a_page_run(page, files, tmp_path):
 
     for words in commands(page):
         settings = [words.pop(0) for word in list(words) if re.match(r"[A-Z_]+=", word)]
-        run(page, words, folder, env | dict(setting.split("=", 1) for setting in settings))
+        printed = run(page, words, folder, env | dict(setting.split("=", 1) for setting in settings))
+        for example in shown_output.examples(page) if page in shown_output.PAGES else ():
+            missing = shown_output.missing(example.shown, printed) if example.words == words else []
+            assert not missing, (
+                f"{page}: {shlex.join(words)} no longer prints this (make outputs):\n{chr(10).join(missing)}"
+            )
 
 
 def run(page, words, folder, env):
-    """One command; what takes minutes or changes the environment is looked up instead."""
+    """What one command prints; what takes minutes or changes the environment is looked up instead."""
     name = Path(words[0]).name
     if name == "make":
         assert re.search(rf"^{words[1]}:", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE), words
@@ -113,6 +118,8 @@ def run(page, words, folder, env):
         start = {"flopsight": ["-m", "flopsight"], "torchrun": ["-m", "torch.distributed.run", "--standalone"]}[name]
         done = fork([*start, *words[1:]], folder, env=env)
         assert done.code == 0, f"{page}: {shlex.join(words)}\n{done.out[-2000:]}\n{done.err[-2000:]}"
+        return done.out
+    return ""
 
 
 def test_a_command_that_fails_is_noticed(files, tmp_path):
@@ -120,3 +127,11 @@ def test_a_command_that_fails_is_noticed(files, tmp_path):
         run("README.md", ["flopsight", "show", "missing.json"], tmp_path, dict(os.environ))
     with pytest.raises(AssertionError):
         run("README.md", ["make", "nothing-of-this-name"], tmp_path, {})
+
+
+def test_an_output_that_a_page_no_longer_has_is_noticed():
+    printed = "Best: fsdp=8\n  predicted 4.9 s a step\nMemory 53 GB"
+
+    assert shown_output.missing("Best: fsdp=8\nMemory 53 GB", printed) == []
+    assert shown_output.missing("Best: fsdp=8\nMemory 54 GB", printed) == ["Memory 54 GB"]
+    assert shown_output.refreshed("Best: dp=1\nMemory 54 GB\n", printed) == "Best: fsdp=8\nMemory 53 GB\n"
