@@ -107,7 +107,7 @@ class Progress:
 
 @contextmanager
 def told(progress: Teller | bool | None, show: Callable[[Progress], Teller]) -> Iterator[Teller | None]:
-    """What is told how far the work is: the user's function, a bar or lines where progress is True, else None."""
+    """What gets the progress: the user's function, a bar or lines if progress is True, else None."""
     if progress is not True:
         yield progress or None
         return
