@@ -39,6 +39,11 @@ def _checkpointing() -> Iterator[tuple[Any, str]]:
         yield from ((found, name) for name in names if hasattr(found, name))
 
 
+def _read_twice(given: Any) -> Any:
+    """An argument that may be read again: an iterator is empty after the first time."""
+    return tuple(given) if isinstance(given, Iterator) else given
+
+
 class Listener(Protocol):
     """What is called while the loop runs; an exception of its own must not leave it."""
 
@@ -51,8 +56,8 @@ class Listener(Protocol):
     def call_raised(self) -> None:
         """The call of the model has raised."""
 
-    def backward_begins(self, tensors: Any, partial: bool) -> None:
-        """A backward begins, outside every other one; a `partial` one makes not every gradient, or a graph of its own."""
+    def backward_begins(self, tensors: Any, partial: bool, inputs: Any) -> None:
+        """A backward begins, outside every other one; a `partial` one makes a graph of its own, or only the gradients of `inputs`."""
 
     def backward_ends(self, raised: bool) -> None:
         """The backward has returned, or raised."""
@@ -199,9 +204,13 @@ class LoopWatch:
             if compiling() or self._in_backward or self._inside or threading.get_ident() != self._thread:
                 return plain(*args, **kwargs)
             self._in_backward = True
+            args = tuple(map(_read_twice, args))
+            kwargs = {name: _read_twice(value) for name, value in kwargs.items()}
             tensors = args[0] if args else kwargs.get("tensors", kwargs.get("outputs"))
             graph = args[3] if len(args) > 3 else kwargs.get("create_graph")
-            self.listener.backward_begins(tensors, not whole or bool(graph) or kwargs.get("inputs") is not None)
+            place = 5 if whole else 1
+            inputs = args[place] if len(args) > place else kwargs.get("inputs")
+            self.listener.backward_begins(tensors, not whole or bool(graph) or inputs is not None, inputs)
             raised = True
             try:
                 result = plain(*args, **kwargs)

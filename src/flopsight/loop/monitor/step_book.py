@@ -182,13 +182,13 @@ class StepBook:
 
     # -- backward
 
-    def backward_begins(self, tensors: Any, partial: bool) -> None:
+    def backward_begins(self, tensors: Any, partial: bool, inputs: Any) -> None:
         """Note when a backward began."""
         try:
             if self._validating is not None:
                 self._end_validation(self._step)
             self._backward_began = self.clock.now()
-            self.work.backward_begins(self._step, tensors, partial)
+            self.work.backward_begins(self._step, tensors, partial, inputs)
         except Exception as problem:
             self._on_failure(problem)
 

@@ -35,7 +35,7 @@ class Waiting:
         if self._book is not None:
             self._book.call_raised()
 
-    def backward_begins(self, _tensors: Any, _partial: bool) -> None:
+    def backward_begins(self, _tensors: Any, _partial: bool, _inputs: Any) -> None:
         """A backward of something else."""
 
     def backward_ends(self, _raised: bool) -> None:
