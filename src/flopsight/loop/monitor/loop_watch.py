@@ -65,6 +65,9 @@ class Listener(Protocol):
     def updated(self, optimizer: torch.optim.Optimizer, unlike: str) -> None:
         """An optimizer has stepped, or a gradient scaler has left its step out."""
 
+    def trains(self, optimizer: torch.optim.Optimizer) -> bool:
+        """Whether an optimizer belongs to the loop."""
+
     def saving_begins(self) -> None:
         """The loop begins to write a checkpoint."""
 
@@ -95,7 +98,7 @@ class LoopWatch:
         self._models = models
         self._admits = admits
         self.listener = listener
-        self._updates = Updates(self._updated)
+        self._updates = Updates(self._updated, self._trains)
         self._stack = ExitStack()
         self._calls = ExitStack()
         """What wraps module calls: a search first, then the classes that it found."""
@@ -195,6 +198,9 @@ class LoopWatch:
             return output
 
         return watched
+
+    def _trains(self, optimizer: torch.optim.Optimizer) -> bool:
+        return self.listener.trains(optimizer)
 
     def _updated(self, optimizer: torch.optim.Optimizer, unlike: str) -> None:
         self.listener.updated(optimizer, unlike)

@@ -210,6 +210,10 @@ class StepBook:
 
     # -- where steps end
 
+    def trains(self, optimizer: torch.optim.Optimizer) -> bool:
+        """Whether an optimizer is the given one, or updates the given models."""
+        return self.work.members.updated_by(optimizer) if self._optimizer is None else optimizer is self._optimizer
+
     def updated(self, optimizer: torch.optim.Optimizer, unlike: str) -> None:
         """An optimizer has stepped: end the step, unless the loop ends its steps itself."""
         try:

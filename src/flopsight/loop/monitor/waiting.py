@@ -44,6 +44,10 @@ class Waiting:
     def updated(self, _optimizer: torch.optim.Optimizer, _unlike: str) -> None:
         """An update of something else."""
 
+    def trains(self, _optimizer: torch.optim.Optimizer) -> bool:
+        """Any optimizer may be the loop's."""
+        return True
+
     def saving_begins(self) -> None:
         """A checkpoint of something else."""
 
