@@ -86,6 +86,10 @@ def steps_by_itself(model: nn.Module) -> bool:
     return is_engine(model) and not hasattr(model, "train_batch")
 
 
+MOST_VAIN_SEARCHES = 8
+"""Steps without a call of a model that was watched after which no other model is looked for."""
+
+
 class LoopWatch:
     """Wraps as little as possible: the classes of the modules that the loop calls, `backward`, and optimizer hooks.
 
@@ -106,6 +110,7 @@ class LoopWatch:
         self._roots: dict[int, ref[nn.Module]] = {}
         self._thread = 0
         self._inside = self._in_backward = self._saving = False
+        self._vain_searches = 0
         self.searching = False
         """True until a step has called a model."""
 
@@ -138,6 +143,17 @@ class LoopWatch:
         if self.searching and self._roots:
             self._calls.close()
             self._wrap_classes()
+
+    def step_without_a_call(self) -> None:
+        """After a step that called none of the models found so far: it may have trained a new one, which the next step tells."""
+        if self._vain_searches < MOST_VAIN_SEARCHES:
+            self._vain_searches += 1
+            self._search_again()
+
+    def _search_again(self) -> None:
+        if self._models is None and not self.searching:
+            self._calls.close()
+            self._search()
 
     def _search(self) -> None:
         self.searching = True
@@ -246,6 +262,7 @@ class LoopWatch:
     def _registered(self, _module: nn.Module, _name: str, _new: object) -> None:
         if not (self._inside or self._in_backward):  # sharded models put their parameters in and out while they run
             self.listener.rebuilt()
+            self._search_again()
 
     def _around_engine_step(self, plain: Call) -> Call:
         def step(engine: Any, *args: Any, **kwargs: Any) -> Any:

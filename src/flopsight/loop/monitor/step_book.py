@@ -47,8 +47,8 @@ class StepBook:
         """Steps that ended so far, and how often the loop did something else: a validation, or our counting."""
         self._optimizer = optimizer
         self._intervals, self._on_failure = intervals, on_failure
-        self.on_end: Callable[[], None] | None = None
-        """Called when a step has ended."""
+        self.on_end: Callable[[bool], None] | None = None
+        """Called when a step has ended, with whether it called a model."""
         self._cycle = OptimizerCycle()
         self._step = Step(clock.moment(), clock.now())
         self._held: list[Step] = []
@@ -298,7 +298,7 @@ class StepBook:
         if not (self.by_hand or self._cycle.settled):  # the loop may go on with what it called before this optimizer
             self._step.carry(step)
         if self.on_end is not None:
-            self.on_end()
+            self.on_end(bool(step.calls))
         return step
 
     def _hand_over(self) -> None:
