@@ -146,12 +146,12 @@ class LoopWatch:
 
     def step_without_a_call(self) -> None:
         """After a step that called none of the models found so far: it may have trained a new one, which the next step tells."""
-        if self._vain_searches < MOST_VAIN_SEARCHES:
+        if self._models is None and self._vain_searches < MOST_VAIN_SEARCHES:
             self._vain_searches += 1
             self._search_again()
 
     def _search_again(self) -> None:
-        if self._models is None and not self.searching:
+        if not self.searching:
             self._calls.close()
             self._search()
 
@@ -262,7 +262,8 @@ class LoopWatch:
     def _registered(self, _module: nn.Module, _name: str, _new: object) -> None:
         if not (self._inside or self._in_backward):  # sharded models put their parameters in and out while they run
             self.listener.rebuilt()
-            self._search_again()
+            if self._models is None:
+                self._search_again()
 
     def _around_engine_step(self, plain: Call) -> Call:
         def step(engine: Any, *args: Any, **kwargs: Any) -> Any:
@@ -293,4 +294,4 @@ class LoopWatch:
         try:
             yield
         finally:
-            self._search() if self.searching else self._wrap_classes()
+            self._search()  # from now on the loop may call the compiled model

@@ -184,7 +184,7 @@ class Monitor:
         return run if self._problem is None else replace(run, notes=(*run.notes, self._problem))
 
     def _step_ended(self, called: bool) -> None:
-        """Once a step has called a model, it is known which classes to watch; where no models were given, others may follow."""
+        """Once a step has called a model, it is known which classes to watch, until something new may be called."""
         if self._watch is None or self._book is None:
             return
         if self._watch.searching:
@@ -192,8 +192,6 @@ class Monitor:
                 self._watch.step_is_over()
         elif not called:
             self._watch.step_without_a_call()
-        if self._given and not self._watch.searching:
-            self._book.on_end = None
 
     def _detach(self) -> None:
         watch, self._watch = self._watch, None
