@@ -20,6 +20,7 @@ from torch.nn.modules.module import (
 from ...capture.hooks import internals
 from ...capture.hooks.patches import Call, calls_of, compiling, module_calls, unpatched, wrapped
 from ...capture.model.model_run import ModelRun
+from ...capture.model.training_state import read_twice
 from ...capture.model.wrappers import compiled_from
 from ...distributed.topology import is_engine
 from ..updates import Updates
@@ -37,11 +38,6 @@ def _checkpointing() -> Iterator[tuple[Any, str]]:
     }.items():
         found = sys.modules.get(library)
         yield from ((found, name) for name in names if hasattr(found, name))
-
-
-def _read_twice(given: Any) -> Any:
-    """An argument that may be read again: an iterator is empty after the first time."""
-    return tuple(given) if isinstance(given, Iterator) else given
 
 
 class Listener(Protocol):
@@ -226,8 +222,8 @@ class LoopWatch:
             if compiling() or self._in_backward or self._inside or threading.get_ident() != self._thread:
                 return plain(*args, **kwargs)
             self._in_backward = True
-            args = tuple(map(_read_twice, args))
-            kwargs = {name: _read_twice(value) for name, value in kwargs.items()}
+            args = tuple(map(read_twice, args))
+            kwargs = {name: read_twice(value) for name, value in kwargs.items()}
             tensors = args[0] if args else kwargs.get("tensors", kwargs.get("outputs"))
             graph = args[3] if len(args) > 3 else kwargs.get("create_graph")
             place = 5 if whole else 1
