@@ -268,7 +268,8 @@ def test_a_loop_that_ends_within_the_window_has_the_times_of_the_steps_that_ran(
     profile = window.profile
     assert len(profile.timing.forward.samples) == 2
     (window_said,) = said(profile, Window)
-    assert window_said.timed == 2
+    assert (window_said.first, window_said.last, window_said.timed) == (2, 4, 2)
+    assert window_said.flops == 3 * (2 * MACS + 4 * MACS + PARAMS + ROWS * OUT)
 
 
 @pytest.mark.parametrize("failing", [2, 3])

@@ -154,3 +154,26 @@ def test_statistics_that_are_stored_negated_are_put_back(measure):
         assert model.get_buffer(name) is buffer
         assert torch.equal(buffer, value)
         assert buffer._version == version
+
+
+class TrainsWithin(nn.Module):
+    """Runs a backward in its forward, from a generator of losses."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(8, 2, bias=False)
+
+    def forward(self, x):
+        with torch.enable_grad():
+            torch.autograd.backward(loss for loss in [self.linear(x).sum()])
+        assert self.linear.weight.grad is not None
+        return self.linear(x)
+
+
+def test_losses_that_can_be_read_once_are_left_to_the_backward():
+    model = TrainsWithin()
+
+    p = flopsight.count(model, (torch.ones(4, 8),))
+
+    assert (p.macs, p.backward.macs) == (2 * 4 * 8 * 2, 4 * 8 * 2)
+    assert model.linear.weight.grad is None

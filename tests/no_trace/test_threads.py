@@ -258,3 +258,34 @@ def test_a_model_that_only_another_thread_calls_is_named_and_not_just_zero():
 
     (doubt,) = recorded.profile.caveats
     assert str(doubt).startswith("Not counted: the model ran on other threads")
+
+
+def test_a_monitored_loop_keeps_the_steps_that_end_while_another_thread_counts():
+    inside, over, seen = threading.Event(), threading.Event(), []
+
+    class Waits(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = nn.Linear(8, 2, bias=False)
+
+        def forward(self, x):
+            inside.set()
+            over.wait(10)
+            return self.linear(x)
+
+    def train():
+        model = nn.Linear(8, 2, bias=False)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        with flopsight.monitor(model, optimizer, every=1, to=seen.append):
+            counting.start()
+            inside.wait(10)
+            for _ in range(3):
+                model(X).sum().backward()
+                optimizer.step()
+            over.set()
+
+    counting = threading.Thread(target=lambda: flopsight.count(Waits(), (X,)))
+    together(train)
+    counting.join()
+
+    assert [record["flopsight/model_flops"] for record in seen] == [2 * 4 * 8 * 2 + 2 * 4 * 8 * 2] * 3

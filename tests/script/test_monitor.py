@@ -60,6 +60,63 @@ def test_a_script_that_does_not_train_says_so(tmp_path):
     assert "without a step of any optimizer" in done.err
 
 
+FOLDS = """
+import sys
+import torch
+
+def made(width):
+    model = torch.nn.Linear(8, width, bias=False)
+    return model, torch.optim.SGD(model.parameters(), lr=0.01)
+
+ready = [made(width) for width in (2, 3, 5)]
+for width, beforehand in zip((2, 3, 5), ready):
+    model, optimizer = beforehand if sys.argv[1] == "before" else made(width)
+    for _ in range(4):
+        model(torch.randn(4, 8)).sum().backward()
+        optimizer.step()
+"""
+
+
+def folds(tmp_path, when):
+    """FLOPs of each step of a script that trains three models one after the other."""
+    (tmp_path / "folds.py").write_text(FOLDS)
+    start(["-m", "flopsight", "run", "--monitor", "--every", "1", "-o", "run.json", "folds.py", when], tmp_path)
+    return [interval.model_flops for interval in flopsight.load(tmp_path / "run.json").intervals]
+
+
+def test_every_model_that_a_script_makes_and_trains_is_watched(tmp_path):
+    assert folds(tmp_path, "late") == [2 * 2 * 4 * 8 * width for width in (2, 3, 5) for _ in range(4)]
+
+
+def test_a_model_that_was_made_before_is_watched_from_its_second_step_on(tmp_path):
+    # the first step of the second and third holds two updates, since another optimizer might end the step
+    one, *others = [2 * 2 * 4 * 8 * width for width in (2, 3, 5)]
+    assert folds(tmp_path, "before") == [one] * 4 + [flops for other in others for flops in (None, other, other)]
+
+
+COMPILED = """
+import torch
+model = torch.nn.Linear(8, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+
+@torch.compile(backend="eager")
+def loss(x):
+    return model(x).sum()
+
+loss(torch.randn(4, 8)).backward()
+optimizer.step()
+"""
+
+
+def test_a_script_whose_model_is_called_in_compiled_code_is_told_so(tmp_path):
+    (tmp_path / "hidden.py").write_text(COMPILED)
+
+    done = start(["-m", "flopsight", "run", "--monitor", "hidden.py"], tmp_path)
+
+    assert "hidden.py called no model that was seen, so nothing was monitored" in done.err
+    assert "compile the model" in done.err
+
+
 ENDLESS = """
 import torch
 model = torch.nn.Linear(8, 2, bias=False)

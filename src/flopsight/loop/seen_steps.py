@@ -40,6 +40,8 @@ class SeenSteps:
     """From its begin on; a profile may be asked for while the step runs."""
     cut_off: bool = False
     """True if the loop ended within the counted step."""
+    last: int = -1
+    """The last step that was seen to its end."""
     timed: list[TimedStep] = field(default_factory=list)
     traced: DeviceTracing | None = None
     others: dict[int, PhaseMarks] = field(default_factory=dict)
@@ -79,8 +81,9 @@ class SeenSteps:
     def _doubts(self, schedule: Schedule, seen: Profile, counted: PhaseMarks, *, compiled: bool) -> Iterator[Caveat]:
         first = schedule.counted
         changed = tuple(number for number, marks in self.others.items() if work_of(marks) != work_of(counted))
-        total = None if changed else seen.root.total.total.flops * len(schedule.steps)
-        yield Window(first, schedule.steps[-1], len(self.timed), total)
+        last = max(first, min(self.last, schedule.steps[-1]))  # the loop may have ended before the window
+        total = None if changed else seen.root.total.total.flops * (last - first + 1)
+        yield Window(first, last, len(self.timed), total)
         if first != schedule.asked:
             yield MovedWindow(schedule.asked, first, schedule.moves[0])
         if self.cut_off:

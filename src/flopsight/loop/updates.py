@@ -20,8 +20,9 @@ OnUpdate = Callable[[torch.optim.Optimizer, str], None]
 class Updates:
     """Calls `on_update(optimizer, "")` after an update, or with the reason why the scaler skipped it."""
 
-    def __init__(self, on_update: OnUpdate) -> None:
-        self._on_update = on_update
+    def __init__(self, on_update: OnUpdate, trains: Callable[[torch.optim.Optimizer], bool] = lambda _: True) -> None:
+        """`trains` tells the optimizers of the loop from those of other threads."""
+        self._on_update, self._trains = on_update, trains
         self._stack = ExitStack()
         self._thread: int | None = None
         self._number = 0
@@ -39,16 +40,16 @@ class Updates:
 
     def _stepped(self, optimizer: torch.optim.Optimizer) -> None:
         self._number += 1
-        if self._thread != get_ident() and not self._is_training_thread():
+        if self._thread != get_ident() and not self._is_training_thread(optimizer):
             return
         if graph_task() == -1:
             self._on_update(optimizer, "")
         else:
             self._wait_for_backward(optimizer)
 
-    def _is_training_thread(self) -> bool:
-        """True on the training thread: the one whose optimizer stepped first."""
-        if self._thread is None:
+    def _is_training_thread(self, optimizer: torch.optim.Optimizer) -> bool:
+        """True on the training thread: the one on which an optimizer of the loop stepped first."""
+        if self._thread is None and self._trains(optimizer):
             self._thread = get_ident()
         return self._thread == get_ident()
 
@@ -58,7 +59,7 @@ class Updates:
         def step(scaler: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
             before = self._number
             result = plain(scaler, optimizer, *args, **kwargs)
-            if self._number == before and self._is_training_thread():
+            if self._number == before and self._is_training_thread(optimizer):
                 self._on_update(optimizer, SKIPPED)
             return result
 

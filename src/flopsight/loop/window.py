@@ -159,6 +159,8 @@ class StepWindow:
         ended = self._clock.mark()
         self._step = None
         step.end()
+        if whole:
+            self.seen.last = self.current
         if whole and self._pass_over(step, unlike):
             return
         match step.role:

@@ -16,6 +16,8 @@ from .run_script import ELSEWHERE
 from .search import Search
 from .start import Program, start_program
 
+HIDDEN = "A function that torch compiled hides the calls in it: compile the model instead."
+
 if TYPE_CHECKING:
     from ..loop.monitor.monitoring import Monitor
 
@@ -52,7 +54,10 @@ def monitor_script(program: Program, search: Search, path: Path, every: int) -> 
 def _report(live: Monitor, program: Program, path: Path) -> None:
     run = live.summary()
     if not run.steps:
-        _say(f"{program.label} ended without a step of any optimizer, so nothing was monitored. {ELSEWHERE}")
+        if live.updates_without_a_model:
+            _say(f"{program.label} called no model that was seen, so nothing was monitored. {HIDDEN}")
+        else:
+            _say(f"{program.label} ended without a step of any optimizer, so nothing was monitored. {ELSEWHERE}")
         return
     begin_line(sys.stderr)
     with suppress(OSError, ValueError):

@@ -310,6 +310,22 @@ def test_a_compiled_model_is_counted_and_stays_compiled():
     torch._dynamo.reset()
 
 
+def test_a_model_that_is_compiled_after_a_few_steps_is_watched_on():
+    torch._dynamo.reset()
+
+    def loop(model, optimizer, live):
+        called = model
+        for number in range(5):
+            if number == 2:
+                called = torch.compile(model, backend="eager")
+            one_step(called, optimizer, rows(4))
+
+    seen, _ = watched(loop, every=1)
+
+    assert model_flops(seen) == [mlp_flops(4)] * 5
+    torch._dynamo.reset()
+
+
 def test_a_generator_whose_output_is_used_after_another_optimizer_stepped_is_counted_whole():
     g, d = nn.Linear(4, WIDE, bias=False), nn.Linear(WIDE, 1, bias=False)
     first, second = sgd(g), sgd(d)

@@ -177,6 +177,21 @@ def test_a_loop_on_another_thread_is_watched():
     assert model_flops(seen) == [mlp_flops(4)] * 3
 
 
+@pytest.mark.parametrize("given", [True, False])
+def test_an_optimizer_that_steps_first_on_another_thread_is_not_the_loop_s(given):
+    model, beside, seen = mlp(), mlp(), []
+    optimizer = sgd(model)
+    with flopsight.monitor(model, optimizer if given else None, every=1, to=seen.append) as live:
+        other = threading.Thread(target=one_step, args=(beside, sgd(beside), rows(4)))
+        other.start()
+        other.join()
+        for _ in range(3):
+            one_step(model, optimizer, rows(4))
+
+    assert model_flops(seen) == [mlp_flops(4)] * 3
+    assert live.summary().notes == ()
+
+
 def test_a_second_model_that_is_called_only_later_is_counted():
     one, other, seen = mlp(), nn.Linear(WIDE, OUT, bias=False), []
     optimizer = torch.optim.SGD([*one.parameters(), *other.parameters()], lr=0.1)

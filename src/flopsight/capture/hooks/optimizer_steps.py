@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from threading import get_ident
 from typing import Any
 
 import torch
@@ -22,8 +23,8 @@ class _Listener:
     afterwards: Begin | None = None
 
 
-_unheard: set[_Listener] = set()
-"""Listeners that are muted while we make steps of our own."""
+_unheard: set[tuple[int, _Listener]] = set()
+"""Threads on which we make steps of our own, each with the listeners that are muted there meanwhile."""
 _outer: torch.optim.Optimizer | None = None
 """The optimizer that steps now, or whose step raised: those that it holds do part of its work."""
 _running_hooks = False
@@ -60,8 +61,8 @@ def after_optimizer_steps(afterwards: Begin) -> AbstractContextManager[None]:
 
 @contextmanager
 def steps_unheard() -> Iterator[None]:
-    """Mute the current listeners for the steps that are made inside the block."""
-    hidden = set(_hooks.users) - _unheard
+    """Mute the current listeners for the steps that this thread makes inside the block."""
+    hidden = {(get_ident(), listener) for listener in _hooks.users} - _unheard
     _unheard.update(hidden)
     try:
         yield
@@ -71,7 +72,10 @@ def steps_unheard() -> Iterator[None]:
 
 def _listeners() -> list[_Listener]:
     """The listeners that are not muted; a copy, since one may come or go meanwhile."""
-    return [listener for listener in _hooks.users if listener not in _unheard] if _unheard else _hooks.users[:]
+    if not _unheard:
+        return _hooks.users[:]
+    thread = get_ident()
+    return [listener for listener in _hooks.users if (thread, listener) not in _unheard]
 
 
 def with_inner(optimizer: torch.optim.Optimizer) -> list[torch.optim.Optimizer]:

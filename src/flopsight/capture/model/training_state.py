@@ -89,6 +89,7 @@ def kept_gradients(parameters: Iterable[torch.Tensor]) -> Iterator[None]:
 
         def with_leaves_noted(tensors: Any, *args: Any, **kwargs: Any) -> Any:
             nonlocal looked
+            tensors = read_twice(tensors)
             if not looked:
                 looked = True
                 for leaf in leaves_below([tensors] if isinstance(tensors, torch.Tensor | GradientEdge) else tensors):
@@ -104,6 +105,11 @@ def kept_gradients(parameters: Iterable[torch.Tensor]) -> Iterator[None]:
             yield
     finally:
         put_all_back(partial(setattr, leaf, "grad", gradient) for leaf, gradient in noted.values())
+
+
+def read_twice(given: Any) -> Any:
+    """An argument of the user's call that may be read again: an iterator is empty after the first time."""
+    return tuple(given) if isinstance(given, Iterator) else given
 
 
 def first_node(root: Any) -> Any:

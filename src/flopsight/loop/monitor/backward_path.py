@@ -6,16 +6,20 @@ A call is counted on a twin whose backward begins at the default loss. The loop'
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import torch
+from torch import nn
 from torch.autograd.function import BackwardCFunction
+from torch.autograd.graph import GradientEdge
 
 from ...capture.hooks import internals
 from ...capture.model.model_run import own_losses
 from ...capture.model.tensors import tensors_in
+from ...capture.model.training_state import first_node
 
 PRODUCTS = ("mm", "mv", "dot", "linear", "conv", "attention", "cdist", "dist", "rnn", "lstm", "gru", "compiled")
 """Parts of the names of autograd's nodes that do matrix work."""
@@ -45,6 +49,11 @@ class CallGraph:
         outputs = frozenset(internals.node_sequence(node) for node in nodes)
         return CallGraph(begin, end, outputs, tuple(nodes) if len(outputs) > 1 else ())
 
+    @property
+    def places(self) -> Hashable:
+        """Where its outputs are, as `entrances` numbers nodes."""
+        return frozenset(self.end - number for number in self.outputs)
+
     def covers(self, node: Any) -> bool:
         """Whether a node was made in this call."""
         return self.begin <= internals.node_sequence(node) < self.end
@@ -58,13 +67,13 @@ class CallGraph:
 
 
 def entrances(tensors: Any, calls: Sequence[CallGraph | None]) -> Hashable:
-    """Where the graph behind some tensors enters calls, and the names of its nodes before that.
+    """Where the graph behind some tensors enters calls, and the names of its nodes before that, of products with their sizes.
 
     Equal steps have equal entrances: calls are numbered from the last one, and the nodes of a call from its end.
     """
     entered: set[tuple[int, int]] = set()
     own: set[Any] = set()
-    waiting = [tensor.grad_fn for tensor in _given(tensors) if tensor.grad_fn is not None]
+    waiting = _nodes_of(tensors)
     while waiting and len(own) < MOST_NODES:
         node = waiting.pop()
         place = _place(internals.node_sequence(node), calls)
@@ -73,7 +82,27 @@ def entrances(tensors: Any, calls: Sequence[CallGraph | None]) -> Hashable:
         elif node not in own:
             own.add(node)
             waiting += [below for below, _ in node.next_functions if below is not None]
-    return frozenset(entered), frozenset(node.name() for node in own)
+    return frozenset(entered), frozenset(map(_described, own))
+
+
+def wanted(inputs: Any, calls: Sequence[CallGraph | None]) -> Hashable:
+    """Which gradients a backward makes: those of these tensors."""
+    return tuple([_place_of_gradient(one, calls) for one in _given(inputs)])
+
+
+def _place_of_gradient(one: torch.Tensor | GradientEdge, calls: Sequence[CallGraph | None]) -> Hashable:
+    if isinstance(one, nn.Parameter):
+        return id(one)
+    node = first_node(one)
+    place = None if node is None else _place(internals.node_sequence(node), calls)
+    return place or (tuple(one.shape) if isinstance(one, torch.Tensor) else node.name())
+
+
+def _described(node: Any) -> Hashable:
+    if not _works(node):
+        return str(node.name())
+    made_of = [internals.gradient_shapes(below) for below, _ in node.next_functions if below is not None]
+    return node.name(), internals.gradient_shapes(node), tuple(made_of)
 
 
 def _place(number: int, calls: Sequence[CallGraph | None]) -> tuple[int, int] | None:
@@ -90,7 +119,7 @@ def calls_reached(tensors: Any, calls: Sequence[CallGraph | None]) -> tuple[int,
     None if it does other matrix work in a call, or some of the loop's own: only counting the step can tell.
     """
     known = [(at, call) for at, call in enumerate(calls) if call is not None]
-    run, whole = _nodes_below(tensor.grad_fn for tensor in _given(tensors))
+    run, whole = _nodes_below(_nodes_of(tensors))
     if not whole or any(_works(node) for node in run if not any(call.covers(node) for _, call in known)):
         return None
     numbers = {internals.node_sequence(node) for node in run}
@@ -105,10 +134,15 @@ def calls_reached(tensors: Any, calls: Sequence[CallGraph | None]) -> tuple[int,
     return tuple(reached)
 
 
-def _given(tensors: Any) -> list[torch.Tensor]:
-    """What a backward begins at: a tensor, or several."""
-    given = [tensors] if isinstance(tensors, torch.Tensor) else tensors or ()
-    return [tensor for tensor in given if isinstance(tensor, torch.Tensor)]
+def _given(tensors: Any) -> list[torch.Tensor | GradientEdge]:
+    """What a backward begins or ends at: a tensor or an edge of the graph, or several."""
+    given = [tensors] if isinstance(tensors, torch.Tensor | GradientEdge) else tensors or ()
+    given = given.values() if isinstance(given, Mapping) else given
+    return [one for one in given if isinstance(one, torch.Tensor | GradientEdge)]
+
+
+def _nodes_of(tensors: Any) -> list[Any]:
+    return [node for one in _given(tensors) if (node := first_node(one)) is not None]
 
 
 def _nodes_below(ends: Iterable[Any], within: Callable[[Any], bool] = lambda _: True) -> tuple[set[Any], bool]:
@@ -127,4 +161,9 @@ def _works(node: Any) -> bool:
     name = node.name()
     if isinstance(node, BackwardCFunction):  # a function of the loop's own, whatever it does
         return not name.startswith(LIBRARIES)
+    return _is_product(name)
+
+
+@cache
+def _is_product(name: str) -> bool:
     return any(part in name.lower() for part in PRODUCTS)

@@ -16,16 +16,16 @@ from ...capture.model.tensors import tensors_in
 from ...capture.time.clock import pausing
 from ...capture.twin.known_values import Unknowable
 from ...capture.twin.meta_copy import NoTwinError
-from .backward_path import CallGraph, calls_reached, entrances
+from .backward_path import CallGraph, calls_reached, entrances, wanted
 from .counted_work import UNCOUNTED, UNKNOWN, CallCount, CountedWork, Work, count_call, may_train
 from .live_steps import LiveSteps, SlowProfile
 from .members import Members
-from .signatures import Signatures
+from .signatures import Signatures, choices
 from .step import CallKind, Given, MaskPlace, Step, mask_at, size_of
 from .step_clock import StepClock
 
-BACKWARD = -1
-"""A backward in the history of a step."""
+BACKWARD, GRADIENTS = -1, -3
+"""In the history of a step: a backward, and which gradients it makes if not all."""
 MOST_PATHS = 1024
 MOST_KINDS = 4096
 HIDDEN = "The FLOPs of further steps are not known: compiled code does different work for equal arguments."
@@ -59,7 +59,7 @@ class CallWork:
         self._kinds: dict[Hashable, CallKind] = {}
         self._families: dict[Hashable, int] = {}
         self._paths: dict[Hashable, tuple[int, ...]] = {}
-        """Through which calls a backward goes, by what the step did before it, and where it enters them."""
+        """Through which calls a backward goes, by what the step did before it, where it enters them, and where their outputs are."""
 
     @property
     def called(self) -> bool:
@@ -81,7 +81,7 @@ class CallWork:
         step.calls += 1
         step.kinds += (kind,)
         made_of = entrances(tensors_in((args, kwargs)), step.graphs) if kind.passed_on else None
-        step.history += ((kind.family, made_of),)
+        step.history += ((kind.path, made_of),)
         step.tokens += kind.tokens if kind.mask is None else self._unpadded(step, mask_at(kind.mask, args, kwargs))
         step.samples += kind.samples
         if self._live is None:
@@ -164,17 +164,21 @@ class CallWork:
         """A module was put into another: models may have changed."""
         self._signatures.clear()
 
-    def backward_begins(self, step: Step, tensors: Any, partial: bool) -> None:
+    def backward_begins(self, step: Step, tensors: Any, partial: bool, inputs: Any) -> None:
         """A backward begins: add the work of the calls that it goes through."""
         step.backwards += 1
         if not step.graphs:
             return
         step.history += ((BACKWARD, entrances(tensors, step.graphs)),)
+        if inputs is not None:
+            step.history += ((GRADIENTS, wanted(inputs, step.graphs)),)
         if self._live is not None:
             return
-        path = self._paths.get(step.history)
+        outputs = tuple([graph.places for graph in step.graphs if graph is not None and len(graph.outputs) > 1])
+        before = (step.history, outputs) if outputs else step.history
+        path = self._paths.get(before)
         if path is None or partial:
-            path = self._path(step, tensors, partial)
+            path = self._path(step, before, tensors, partial)
             if path is None:
                 self._count_steps("its backward does not go through the model as a loss does")
                 step.work = UNKNOWN
@@ -182,11 +186,11 @@ class CallWork:
         for at in path:
             step.add((step.kinds[at].count or UNCOUNTED).backward)
 
-    def _path(self, step: Step, tensors: Any, partial: bool) -> tuple[int, ...] | None:
+    def _path(self, step: Step, before: Hashable, tensors: Any, partial: bool) -> tuple[int, ...] | None:
         with pausing():
             path = None if partial else calls_reached(tensors, step.graphs)
         if path is not None and len(self._paths) < MOST_PATHS:
-            self._paths[step.history] = path
+            self._paths[before] = path
         return path
 
     def step_ends(self, step: Step) -> None:
@@ -229,10 +233,11 @@ class CallWork:
             self.members.trained.add(module)
         passed_on = any(tensor.requires_grad for tensor in tensors_in((args, kwargs)))
         family = self._families.setdefault((state, passed_on), len(self._families))
+        path = self._families.setdefault((state, passed_on, choices(args, kwargs)), len(self._families))
         run = ModelRun(module, args, kwargs)
         tokens, samples = tokens_of(run), batch_size_of(run)
         mask = _padding_mask(tokens, self._signatures[id(module)].names, args, kwargs)
-        kind = CallKind(key, state, family, passed_on, tokens or nan, samples or nan, mask)
+        kind = CallKind(key, state, family, path, passed_on, tokens or nan, samples or nan, mask)
         kind.compiled = internals.times_compiled()
         if len(self._kinds) < MOST_KINDS:
             self._kinds[key] = kind

@@ -20,6 +20,7 @@ from torch.nn.modules.module import (
 from ...capture.hooks import internals
 from ...capture.hooks.patches import Call, calls_of, compiling, module_calls, unpatched, wrapped
 from ...capture.model.model_run import ModelRun
+from ...capture.model.training_state import read_twice
 from ...capture.model.wrappers import compiled_from
 from ...distributed.topology import is_engine
 from ..updates import Updates
@@ -51,14 +52,17 @@ class Listener(Protocol):
     def call_raised(self) -> None:
         """The call of the model has raised."""
 
-    def backward_begins(self, tensors: Any, partial: bool) -> None:
-        """A backward begins, outside every other one; a `partial` one makes not every gradient, or a graph of its own."""
+    def backward_begins(self, tensors: Any, partial: bool, inputs: Any) -> None:
+        """A backward begins, outside every other one; a `partial` one makes a graph of its own, or only the gradients of `inputs`."""
 
     def backward_ends(self, raised: bool) -> None:
         """The backward has returned, or raised."""
 
     def updated(self, optimizer: torch.optim.Optimizer, unlike: str) -> None:
         """An optimizer has stepped, or a gradient scaler has left its step out."""
+
+    def trains(self, optimizer: torch.optim.Optimizer) -> bool:
+        """Whether an optimizer belongs to the loop."""
 
     def saving_begins(self) -> None:
         """The loop begins to write a checkpoint."""
@@ -78,6 +82,10 @@ def steps_by_itself(model: nn.Module) -> bool:
     return is_engine(model) and not hasattr(model, "train_batch")
 
 
+MOST_VAIN_SEARCHES = 8
+"""Steps without a call of a model that was watched after which no other model is looked for."""
+
+
 class LoopWatch:
     """Wraps as little as possible: the classes of the modules that the loop calls, `backward`, and optimizer hooks.
 
@@ -90,7 +98,7 @@ class LoopWatch:
         self._models = models
         self._admits = admits
         self.listener = listener
-        self._updates = Updates(self._updated)
+        self._updates = Updates(self._updated, self._trains)
         self._stack = ExitStack()
         self._calls = ExitStack()
         """What wraps module calls: a search first, then the classes that it found."""
@@ -98,6 +106,7 @@ class LoopWatch:
         self._roots: dict[int, ref[nn.Module]] = {}
         self._thread = 0
         self._inside = self._in_backward = self._saving = False
+        self._vain_searches = 0
         self.searching = False
         """True until a step has called a model."""
 
@@ -130,6 +139,17 @@ class LoopWatch:
         if self.searching and self._roots:
             self._calls.close()
             self._wrap_classes()
+
+    def step_without_a_call(self) -> None:
+        """After a step that called none of the models found so far: it may have trained a new one, which the next step tells."""
+        if self._models is None and self._vain_searches < MOST_VAIN_SEARCHES:
+            self._vain_searches += 1
+            self._search_again()
+
+    def _search_again(self) -> None:
+        if not self.searching:
+            self._calls.close()
+            self._search()
 
     def _search(self) -> None:
         self.searching = True
@@ -191,6 +211,9 @@ class LoopWatch:
 
         return watched
 
+    def _trains(self, optimizer: torch.optim.Optimizer) -> bool:
+        return self.listener.trains(optimizer)
+
     def _updated(self, optimizer: torch.optim.Optimizer, unlike: str) -> None:
         self.listener.updated(optimizer, unlike)
 
@@ -199,9 +222,13 @@ class LoopWatch:
             if compiling() or self._in_backward or self._inside or threading.get_ident() != self._thread:
                 return plain(*args, **kwargs)
             self._in_backward = True
+            args = tuple(map(read_twice, args))
+            kwargs = {name: read_twice(value) for name, value in kwargs.items()}
             tensors = args[0] if args else kwargs.get("tensors", kwargs.get("outputs"))
             graph = args[3] if len(args) > 3 else kwargs.get("create_graph")
-            self.listener.backward_begins(tensors, not whole or bool(graph) or kwargs.get("inputs") is not None)
+            place = 5 if whole else 1
+            inputs = args[place] if len(args) > place else kwargs.get("inputs")
+            self.listener.backward_begins(tensors, not whole or bool(graph) or inputs is not None, inputs)
             raised = True
             try:
                 result = plain(*args, **kwargs)
@@ -231,6 +258,8 @@ class LoopWatch:
     def _registered(self, _module: nn.Module, _name: str, _new: object) -> None:
         if not (self._inside or self._in_backward):  # sharded models put their parameters in and out while they run
             self.listener.rebuilt()
+            if self._models is None:
+                self._search_again()
 
     def _around_engine_step(self, plain: Call) -> Call:
         def step(engine: Any, *args: Any, **kwargs: Any) -> Any:
@@ -261,4 +290,4 @@ class LoopWatch:
         try:
             yield
         finally:
-            self._search() if self.searching else self._wrap_classes()
+            self._search()  # from now on the loop may call the compiled model

@@ -89,6 +89,7 @@ class Monitor:
         self._problem: str | None = None
         self._watch: LoopWatch | None = None
         self._book: StepBook | None = None
+        self._waiting: Waiting | None = None
 
     def __enter__(self) -> Monitor:
         if self._entered:
@@ -96,9 +97,8 @@ class Monitor:
                 "This monitor has watched a loop already; make a new one: with flopsight.monitor(...): ..."
             )
         self._entered = True
-        listener: Listener = Waiting(self._begin)
-        if self._models:
-            listener = self._begin(self._models)
+        self._waiting = Waiting(self._begin)
+        listener: Listener = self._begin(self._models) if self._models else self._waiting
         self._watch = LoopWatch(self._models or None, listener, self._admits)
         self._watch.start()
         self._ending = Ending(self._flush, self._abandon)
@@ -164,6 +164,11 @@ class Monitor:
             self._book.restart()
 
     @property
+    def updates_without_a_model(self) -> int:
+        """How often an optimizer stepped before any model was called."""
+        return 0 if self._waiting is None else self._waiting.updates
+
+    @property
     def complete(self) -> int:
         """How many intervals were handed over."""
         return self._series.complete
@@ -178,13 +183,15 @@ class Monitor:
         run = self._series.run()
         return run if self._problem is None else replace(run, notes=(*run.notes, self._problem))
 
-    def _step_ended(self) -> None:
-        """Once a step has called a model, it is known which classes to watch."""
-        if self._watch is not None and self._book is not None:
+    def _step_ended(self, called: bool) -> None:
+        """Once a step has called a model, it is known which classes to watch, until something new may be called."""
+        if self._watch is None or self._book is None:
+            return
+        if self._watch.searching:
             with pausing():
                 self._watch.step_is_over()
-            if not self._watch.searching:
-                self._book.on_end = None
+        elif not called:
+            self._watch.step_without_a_call()
 
     def _detach(self) -> None:
         watch, self._watch = self._watch, None

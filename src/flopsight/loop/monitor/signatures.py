@@ -15,6 +15,8 @@ from ...capture.model.tensors import tensors_in
 from ...capture.model.wrappers import compiled_from
 from ...distributed.shards import inside
 
+CHOICES = frozenset((bool, str, type(None)))
+"""Arguments that choose between ways through a model, and of which there are few."""
 VALUES = frozenset((bool, int, str, type(None), torch.dtype, torch.device))
 """Arguments that may steer the work by their value; a float is a rate or a scale, and does not."""
 LENGTHS = ("seqlens", "seq_lens", "lengths", "offsets")
@@ -102,6 +104,12 @@ def part(value: Any) -> Hashable:
             return (kind, *[part(item) for item in value])
         return (kind, *value) if type(value[0]) is int else (kind, len(value))
     return (kind, *[_tensor(tensor) for tensor in tensors_in(value)])
+
+
+def choices(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Hashable:
+    """The arguments of a call that choose between ways through the model."""
+    given = (*enumerate(args), *kwargs.items())
+    return tuple([(name, value) for name, value in given if type(value) in CHOICES])
 
 
 def _named(name: Any, value: Any) -> Hashable:

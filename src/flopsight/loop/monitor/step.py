@@ -38,13 +38,26 @@ def size_of(tokens: float, samples: float) -> int:
 class CallKind:
     """Calls of a model that do equal work: equal shapes, modes and trained parameters."""
 
-    __slots__ = ("compiled", "count", "family", "key", "mask", "nodes", "passed_on", "samples", "state", "tokens")
+    __slots__ = (
+        "compiled",
+        "count",
+        "family",
+        "key",
+        "mask",
+        "nodes",
+        "passed_on",
+        "path",
+        "samples",
+        "state",
+        "tokens",
+    )
 
     def __init__(
         self,
         key: Hashable,
         state: Hashable,
         family: int,
+        path: int,
         passed_on: bool,
         tokens: float,
         samples: float,
@@ -53,7 +66,9 @@ class CallKind:
         self.key, self.state = key, state
         """What it is called with, and what else decides its work."""
         self.family = family
-        """A number for everything but the shapes."""
+        """A number for everything but what it is called with."""
+        self.path = path
+        """The same, but calls with other choices, such as a flag, have another one: they may send a backward another way."""
         self.passed_on = passed_on
         """Whether a backward goes on into what made its inputs."""
         self.tokens, self.samples = tokens, samples
@@ -100,7 +115,7 @@ class Step:
     nodes: tuple[int, ...] = ()
     """How many nodes of it each call of this step made."""
     history: tuple[tuple[int, Hashable], ...] = ()
-    """The families of these calls and what made their inputs, and the backwards between them with where each enters a call."""
+    """The paths of these calls and what made their inputs, and the backwards between them with where each enters a call."""
     carried = 0
     """How much of it is of the step before."""
     masks: tuple[Any, ...] = ()

@@ -47,8 +47,8 @@ class StepBook:
         """Steps that ended so far, and how often the loop did something else: a validation, or our counting."""
         self._optimizer = optimizer
         self._intervals, self._on_failure = intervals, on_failure
-        self.on_end: Callable[[], None] | None = None
-        """Called when a step has ended."""
+        self.on_end: Callable[[bool], None] | None = None
+        """Called when a step has ended, with whether it called a model."""
         self._cycle = OptimizerCycle()
         self._step = Step(clock.moment(), clock.now())
         self._held: list[Step] = []
@@ -182,13 +182,13 @@ class StepBook:
 
     # -- backward
 
-    def backward_begins(self, tensors: Any, partial: bool) -> None:
+    def backward_begins(self, tensors: Any, partial: bool, inputs: Any) -> None:
         """Note when a backward began."""
         try:
             if self._validating is not None:
                 self._end_validation(self._step)
             self._backward_began = self.clock.now()
-            self.work.backward_begins(self._step, tensors, partial)
+            self.work.backward_begins(self._step, tensors, partial, inputs)
         except Exception as problem:
             self._on_failure(problem)
 
@@ -209,6 +209,10 @@ class StepBook:
         self.work.rebuilt()
 
     # -- where steps end
+
+    def trains(self, optimizer: torch.optim.Optimizer) -> bool:
+        """Whether an optimizer is the given one, or updates the given models."""
+        return self.work.members.updated_by(optimizer) if self._optimizer is None else optimizer is self._optimizer
 
     def updated(self, optimizer: torch.optim.Optimizer, unlike: str) -> None:
         """An optimizer has stepped: end the step, unless the loop ends its steps itself."""
@@ -294,7 +298,7 @@ class StepBook:
         if not (self.by_hand or self._cycle.settled):  # the loop may go on with what it called before this optimizer
             self._step.carry(step)
         if self.on_end is not None:
-            self.on_end()
+            self.on_end(bool(step.calls))
         return step
 
     def _hand_over(self) -> None:

@@ -18,6 +18,8 @@ class Waiting:
     def __init__(self, begin: Callable[[Sequence[nn.Module]], StepBook]) -> None:
         self._begin = begin
         self._book: StepBook | None = None
+        self.updates = 0
+        """Of any optimizer, before a model was called."""
 
     def call_begins(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], call: Call) -> Call:
         """The first call of a model: open the book."""
@@ -35,14 +37,19 @@ class Waiting:
         if self._book is not None:
             self._book.call_raised()
 
-    def backward_begins(self, _tensors: Any, _partial: bool) -> None:
+    def backward_begins(self, _tensors: Any, _partial: bool, _inputs: Any) -> None:
         """A backward of something else."""
 
     def backward_ends(self, _raised: bool) -> None:
         """Its end."""
 
     def updated(self, _optimizer: torch.optim.Optimizer, _unlike: str) -> None:
-        """An update of something else."""
+        """An update of something else, or of a model whose calls are hidden."""
+        self.updates += 1
+
+    def trains(self, _optimizer: torch.optim.Optimizer) -> bool:
+        """Any optimizer may be the loop's."""
+        return True
 
     def saving_begins(self) -> None:
         """A checkpoint of something else."""
