@@ -125,6 +125,18 @@ def test_the_bubble_is_that_of_one_forward_one_backward(chunks, bubble):
     assert parts["pipeline"] == pytest.approx(bubble * 6)
 
 
+@pytest.mark.parametrize(("chunks", "micro_batches", "bubble"), [(2, 1, 3.0), (2, 3, 2.0), (1, 1, 3.0), (1, 2, 3.0)])
+def test_fewer_micro_batches_than_stages_leave_stages_idle_however_many_parts_they_have(chunks, micro_batches, bubble):
+    even = replace(WORK, rest=replace(REST, rows=()), handed_on=0, blocks=(replace(BLOCK, count=8),))
+
+    parts = predict_step(even, case({"pp": 4}, accumulate=micro_batches), replace(MACHINE, chunks=chunks))
+
+    # one micro-batch passes four stages of 6 s one after the other; each further one ends a part of a stage, 6 s / v, later
+    assert parts["products"] == pytest.approx(micro_batches * 6)
+    assert parts["pipeline"] == pytest.approx(bubble * 6)
+    assert sum(without_update(parts).values()) == pytest.approx((4 + (micro_batches - 1) / chunks) * 6)
+
+
 @pytest.mark.parametrize(
     ("depth", "stages", "blocks"),
     [
