@@ -211,6 +211,20 @@ def test_every_gpu_keeps_the_latent_that_all_heads_share():
     assert any("every GPU keeps and reads the whole cache" in line for line in two.assumptions)
 
 
+def test_model_flops_of_a_latent_cache_are_those_of_the_new_tokens_alone():
+    """transformers expands the cache again in every step, which is not the model's work: the share of the peak passed 500 %."""
+    target = "hf:deepseek-v3:num_hidden_layers=3,first_k_dense_replace=3"
+
+    best = flopsight.plan(target, gpus=1, **(SERVED | {"prompt": 4096, "new": 1})).best
+
+    queries, latent, values = 7168 * 1536 + 1536 * 128 * 192, 7168 * (512 + 64), 512 * 128 * (128 + 128)
+    a_block = queries + latent + values + 128 * 128 * 7168 + 3 * 7168 * 18432
+    attention = 4097 * 128 * (192 + 128)  # of one new token: scores over 192 numbers a head, values of 128
+    macs = 3 * (a_block + attention) + 7168 * 129280
+    assert best.model_flops == pytest.approx(2 * 8 * macs, rel=1e-6)
+    assert best.mfu < 1
+
+
 @pytest.mark.parametrize(
     ("target", "reduces", "hidden"), [("hf:t5", 3 * 6, 512), ("hf:gpt2", 2 * 12, 768), ("hf:gemma-3-4b", 2 * 34, 2560)]
 )
