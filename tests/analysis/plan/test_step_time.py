@@ -195,6 +195,15 @@ def test_ranks_of_experts_average_everything_but_experts():
     assert parts["data parallel"] == pytest.approx(whole + whole / 4)
 
 
+def test_a_token_is_sent_to_as_many_experts_as_its_router_chooses():
+    wide = replace(WORK, experts_a_token=8, blocks=(replace(BLOCK, experts=8 * 10**5),))
+
+    parts = predict_step(wide, case({"fsdp": 2, "ep": 4}), MACHINE)
+
+    # four ranks have a quarter of 1 GB each, and send 3/4 of it eight times; there and back, in two passes of four blocks
+    assert parts["expert parallel"] == pytest.approx(4 * 2 * 2 * 8 * 3 / 4 * 0.25e9 / 1e11)
+
+
 @pytest.mark.parametrize("accumulate", [4, 64])
 def test_stages_of_replicated_shards_average_gradients_once_a_step(accumulate):
     wide = replace(WORK, blocks=(replace(BLOCK, params=10**9),), rest=replace(REST, params=0), ends=(0, 0))

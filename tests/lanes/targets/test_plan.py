@@ -167,6 +167,19 @@ def test_published_runs_are_predicted_from_their_meshes():
     assert abs(outcomes[1].memory_error) < 0.1
 
 
+@pytest.mark.parametrize(("target", "chosen"), [("mixtral", 2), ("qwen3_moe", 8), ("ernie4_5_moe", 6)])
+def test_tokens_are_exchanged_once_for_every_expert_that_a_router_chooses(target, chosen):
+    best = flopsight.plan(
+        f"hf:{target}:num_hidden_layers=4,{HEADS},{SMALL}", gpus=4, on="h100-sxm", seq=64, mesh={"ep": 4}, micro_batch=4,
+        checkpoint="none", assume={"latency": 0},
+    ).best  # fmt: skip
+
+    blocks = 3 if target == "ernie4_5_moe" else 4  # its first layer has no experts
+    sent = chosen * 64 * 256 * 2 * 3 / 4  # a sequence of 64 tokens on each rank, in bfloat16
+    assert best.parts["expert parallel"] == pytest.approx(blocks * 2 * 2 * sent / (0.8 * 450e9))
+    assert any(f"each to {chosen} of them" in line for line in best.assumptions)
+
+
 def test_serving_reads_weights_and_cache_once_and_waits_for_its_all_reduces():
     options = {"on": "h100-sxm", "serve": True, "prompt": 2048, "new": 256, "assume": {"latency": 0}}
 

@@ -97,7 +97,9 @@ def _exchanges(
     reduce = machine.seconds(ALL_REDUCE, handed, tp, case.apart("tp"))
     times = 2 * (2 if again else 1)
     keys = machine.seconds(ALL_GATHER, _keys_and_values(part, work, case) / tp / cp, cp, case.apart("cp"))
-    swap = machine.seconds(ALL_TO_ALL, 2 * handed / tp, ep, case.apart("ep")) if part.experts else 0.0
+    swap = (
+        machine.seconds(ALL_TO_ALL, work.experts_a_token * handed / tp, ep, case.apart("ep")) if part.experts else 0.0
+    )
     more = 2 if backward else 1
     return {TENSOR: times * reduce, CONTEXT: more * keys, EXPERTS: times * swap}
 
