@@ -392,3 +392,17 @@ def test_the_command_line_says_how_a_job_trains(tmp_path, monkeypatch, capsys):
     capsys.readouterr()
     assert cli.main([*job, "--fsdp", "wrap"]) == 2
     assert "'wrap' is not a switch of FSDP: write name=value" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_inference_of_shards_needs_no_memory_for_what_is_gathered(ranks):
+    """A table of a terabyte, more than any machine that runs this has."""
+    model = nn.Sequential(nn.Embedding(2**28, 1024, device="meta"), nn.Linear(1024, 8, device="meta"))
+
+    with torch.no_grad():
+        profile = flopsight.count(model, (tokens(),), mesh={"fsdp": ranks})
+
+    whole = 4 * (2**28 * 1024 + 1024 * 8 + 8)
+    assert profile.environment.device == "meta"
+    assert profile.at_peak["gathered"] == whole
+    assert profile.at_peak["parameters"] == whole // ranks, "the root's shards stand beside what was gathered of them"
