@@ -22,8 +22,8 @@ TOP = 12
 """Options that are printed if no other number is asked for."""
 WORDS = ("mesh", "checkpoint", "bound")
 """Columns of words."""
-FIRST_TO_LEAVE = ("of GPU", "MFU", "bound")
-"""Columns that leave a narrow table before all others, which leave from the left."""
+FIRST_TO_LEAVE = ("bound", "MFU", "of GPU")
+"""Columns that leave a narrow table before all others, which leave from the left; the last of them says what does not fit."""
 GPUS, FIRST = "GPUs", "predicted first token"
 BARS = """
 .bar { display: flex; height: 1.1rem; min-width: 12rem; background: var(--card); border-radius: 3px; overflow: hidden; }
@@ -153,10 +153,14 @@ def _grid(plan: Plan, options: Sequence[PlanOption]) -> Grid:
     shown = [name for name in named if name not in left_out]
     return Grid(
         tuple(
-            Column(name, tuple(map(named[name], options)), keep=name not in FIRST_TO_LEAVE, right=name not in WORDS)
-            for name in shown
+            Column(name, tuple(map(named[name], options)), keep=_keep(name), right=name not in WORDS) for name in shown
         )
     )
+
+
+def _keep(column: str) -> int:
+    """Columns with the lowest number leave a narrow table first."""
+    return FIRST_TO_LEAVE.index(column) if column in FIRST_TO_LEAVE else len(FIRST_TO_LEAVE)
 
 
 def _table(plan: Plan, options: Sequence[PlanOption], width: int) -> list[str]:
