@@ -88,7 +88,8 @@ def _headline(plan: Plan) -> list[str]:
     speed = f"predicted {units.seconds(best.step)} a step, {_speed(best)}, MFU {units.percent(best.mfu)}"
     split = f"micro-batch {best.micro_batch}, accumulated {best.accumulate}x, checkpointing {best.checkpoint}"
     if served:
-        split = f"{best.micro_batch:,} sequences at once, {best.samples:,} on all GPUs"
+        sequences = "sequence" if best.micro_batch == 1 else "sequences"
+        split = f"{best.micro_batch:,} {sequences} at once, {best.samples:,} on all GPUs"
     where = best.mesh_text if plan.sizes == (best.gpus,) else f"{best.gpus:,} GPUs, {best.mesh_text}"
     fit = f"{units.size(best.peak_bytes)} of {units.size(best.room)}"
     if not best.fits:
