@@ -206,13 +206,22 @@ def test_offloaded_shards_their_gradients_and_state_leave_the_device():
         ({"accumulate": 0}, "accumulate must be a whole number, 1 or more, not 0."),
         ({"fsdp": {"wrap": 2}, "mesh": {"tp": 4}}, "wrap of FSDP needs an fsdp axis of two ranks or more"),
         ({"checkpoint": "full", "mesh": None}, "checkpoint says how a job trains, and there is none: add a mesh"),
+        ({"rank": 1, "mesh": None}, "rank=1 is one of a mesh, and there is none: add one"),
+        ({"checkpoint": "full", "train": False}, "checkpoint would change nothing of a forward: add train=True"),
+        ({"accumulate": 2, "checkpoint": "full", "train": False}, "checkpoint and accumulate would change nothing"),
     ],
 )
 def test_options_without_a_meaning_are_refused_in_one_sentence(asked, said):
     with pytest.raises(FlopsightError) as refused:
-        flopsight.count(Language(), (tokens(),), train=True, **{"mesh": {"fsdp": 4}} | asked)
+        flopsight.count(Language(), (tokens(),), **{"train": True, "mesh": {"fsdp": 4}} | asked)
 
     assert said in str(refused.value)
+
+
+def test_a_rank_of_no_mesh_is_refused_on_the_command_line(capsys):
+    assert cli.main(["profile", "zoo:lenet", "--rank", "1"]) == 2
+
+    assert "--rank 1 is one of a mesh, and there is none: add one, like --mesh fsdp=8." in capsys.readouterr().err
 
 
 def test_the_shards_of_all_ranks_are_the_model():
@@ -392,3 +401,17 @@ def test_the_command_line_says_how_a_job_trains(tmp_path, monkeypatch, capsys):
     capsys.readouterr()
     assert cli.main([*job, "--fsdp", "wrap"]) == 2
     assert "'wrap' is not a switch of FSDP: write name=value" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_inference_of_shards_needs_no_memory_for_what_is_gathered(ranks):
+    """A table of a terabyte, more than any machine that runs this has."""
+    model = nn.Sequential(nn.Embedding(2**28, 1024, device="meta"), nn.Linear(1024, 8, device="meta"))
+
+    with torch.no_grad():
+        profile = flopsight.count(model, (tokens(),), mesh={"fsdp": ranks})
+
+    whole = 4 * (2**28 * 1024 + 1024 * 8 + 8)
+    assert profile.environment.device == "meta"
+    assert profile.at_peak["gathered"] == whole
+    assert profile.at_peak["parameters"] == whole // ranks, "the root's shards stand beside what was gathered of them"

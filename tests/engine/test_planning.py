@@ -155,6 +155,21 @@ def test_a_plan_saves_loads_and_shows(plan, tmp_path, capsys):
     assert "predicted step" in page and plan.best.mesh_text in page
 
 
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (["--on", "a100-sxm4-80"], "A plan for H100 SXM5 80GB is drawn without --on: leave it out."),
+        (["--depth", "1", "--full"], "A plan for H100 SXM5 80GB is drawn without --depth and --full: leave them out."),
+        (["-f", "markdown"], "A plan is not drawn as markdown: leave -f out, or write a page with -o plan.html."),
+    ],
+)
+def test_what_would_change_nothing_of_a_saved_plan_is_refused(plan, tmp_path, capsys, given, said):
+    path = plan.save(tmp_path / "plan.json")
+
+    assert cli.main(["show", str(path), *given]) == 2
+    assert said in capsys.readouterr().err
+
+
 def test_a_damaged_plan_and_a_plan_in_the_place_of_a_profile_are_refused(plan, tmp_path, capsys):
     path = plan.save(tmp_path / "plan.json")
     page = json.loads(path.read_text(encoding="utf-8"))

@@ -1,5 +1,8 @@
 """A model at many sizes: points by arithmetic, models built once, errors that leave the other points alone."""
 
+import csv
+import io
+
 import pytest
 import torch
 from releases import with_dry_runs
@@ -156,6 +159,20 @@ def test_a_named_device_says_what_fits_and_the_least_time(here):
     assert s.rows[0]["least_time"] == pytest.approx(4 * (2 * 4 * 8 + 8 * 8) / 3.35e12)
     assert str(s).splitlines()[0].split()[-2:] == ["fits", "least"]
     assert "160 GB" in str(s)
+
+
+def test_a_saved_sweep_is_shown_for_another_device(here, capsys):
+    """An A100 SXM4 80GB: 2,039 GB/s in the place of an H100's 3,350."""
+    flopsight.sweep("swept.py:Net", {"width": [8, 16]}, inputs="4x{width}", on="h100-sxm").save("s.json")
+
+    assert cli.main(["show", "s.json", "--on", "a100-sxm4-80", "-o", "again.json", "-f", "csv"]) == 0
+    assert cli.main(["show", "s.json", "--on", "a1000"]) == 2
+
+    out, err = capsys.readouterr()
+    least = [float(row["least_time"]) for row in csv.DictReader(io.StringIO(out))]
+    assert least == pytest.approx([4 * (2 * 4 * width + width * width) / 2.039e12 for width in (8, 16)])
+    assert flopsight.load("again.json").device == "a100-sxm4-80"
+    assert "No device 'a1000' is in the table" in err
 
 
 @with_dry_runs

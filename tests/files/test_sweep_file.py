@@ -88,6 +88,7 @@ def test_show_draws_a_saved_sweep_without_torch(tmp_path):
     ("words", "said"),
     [
         (["show", "s.json", "-f", "table"], "A sweep cannot be drawn as table."),
+        (["show", "s.json", "--depth", "2"], "A sweep is drawn without --depth: leave it out."),
         (["show", "s.json", "-o", "x.gif"], "The suffix of x.gif says no format of a sweep"),
         (
             ["diff", "s.json", "s.json"],

@@ -71,6 +71,23 @@ def test_a_narrow_table_loses_columns_and_names_them():
     assert "No room" not in WIDE.render(width=120)
 
 
+@pytest.mark.parametrize(("at_once", "said"), [(1, "1 sequence at once"), (8, "8 sequences at once")])
+def test_one_sequence_is_not_several(at_once, said):
+    plan = Plan("zoo:net", "H100", 8, (replace(OPTION, micro_batch=at_once),), {"serve": "yes"})
+
+    assert f"fsdp=8, {said}, 64 on all GPUs" in plan.render(width=100)
+
+
+def test_what_does_not_fit_says_so_in_a_narrow_table_too():
+    plan = replace(WIDE, options=(replace(OPTION, bound="compute"), replace(OPTION, room=10**9)))
+
+    full = max(len(line) for line in plan.render(width=200).splitlines() if line.startswith("mesh "))
+    lines = plan.render(width=full - 10).splitlines()  # less than the columns of what binds and of MFU take
+
+    assert any(line.startswith("fsdp=8") and "too large" in line for line in lines)
+    assert "No room for MFU, bound: --width" in " ".join(lines)
+
+
 def test_a_command_takes_the_width(tmp_path, capsys):
     path = WIDE.save(tmp_path / "plan.json")
 

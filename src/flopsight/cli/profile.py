@@ -137,6 +137,8 @@ def _refuse_more_words(words: list[str]) -> None:
 
 def _parse_ranks(mesh: str | None, rank: int, generate: int | None) -> dict[str, int] | None:
     ranks = None if mesh is None else parse_mesh(mesh)
+    if ranks is None and rank:
+        raise InputError(f"--rank {rank} is one of a mesh, and there is none: add one, like --mesh fsdp=8.")
     if ranks is not None:
         check_dry(ranks, rank)
     if ranks is not None and generate:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from ..errors import InputError
 from ..files.store import load, load_profile
 from ..files.whole_files import check_writable
+from ..hardware.named import named_device
 from ..render.formats import find_printed
 from ..results.plan import Plan
 from ..results.run import Run
@@ -35,19 +37,41 @@ def show(
         return
     find_printed(format)
     found = load(profiles[0])
+    of_modules = {"--depth": depth, "--full": full, "--sort": sort, "--columns": columns}
     if isinstance(found, Plan):
-        present_plan(found, output or (), top=top, width=width)
+        _plan(found, format, output or (), top=top, width=width, idle={**of_modules, "--on": on})
         return
     if isinstance(found, Run):
+        _refuse("A monitored run", {**of_modules, "--top": top, "--on": on})
         _run(found, format, output or ())
         return
     if isinstance(found, Sweep):
-        _sweep(found, format, width, output or ())
+        _refuse("A sweep", {**of_modules, "--top": top})
+        _sweep(found if on is None else replace(found, device=named_device(on).id), format, width, output or ())
         return
     view = prepare_view(
         format, depth=depth, top=top, full=full, width=width, sort=sort, on=on, columns=columns, outputs=output or ()
     )
     view.present(found)
+
+
+def _refuse(what: str, idle: Mapping[str, object]) -> None:
+    """Refuse options that would change nothing of what is drawn."""
+    given = [name for name, value in idle.items() if value not in (None, False)]
+    if given:
+        raise InputError(
+            f"{what} is drawn without {' and '.join(given)}: leave {'it' if len(given) == 1 else 'them'} out."
+        )
+
+
+def _plan(
+    found: Plan, format: str, outputs: Sequence[Path], *, top: int | None, width: int | None, idle: Mapping[str, object]
+) -> None:
+    """A plan, as text and as pages; it holds for the device that it was made for."""
+    _refuse(f"A plan for {found.device}", idle)
+    if format != "tree":
+        raise InputError(f"A plan is not drawn as {format}: leave -f out, or write a page with -o plan.html.")
+    present_plan(found, outputs, top=top, width=width)
 
 
 def _run(found: Run, format: str, outputs: Sequence[Path]) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
+from ..capture.hooks.internals import TorchDispatchMode
 from .dryrun import Answering
 from .expert_ranks import spread_experts
 from .job_options import DEFAULTS, JobOptions
@@ -97,7 +98,17 @@ def _settle(model: Any, *, train: bool) -> None:
     """Do what FSDP2 does in its first forward: it pads shards, and in inference the root's weights stay gathered."""
     model._get_fsdp_state()._lazy_init()
     if not train:
-        model.unshard()
+        with _WithoutData():  # type: ignore[no-untyped-call]
+            model.unshard()
+
+
+class _WithoutData(TorchDispatchMode):
+    """What FSDP2 makes on the device of its mesh is made on meta."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Run an op, with meta in the place of the device that it names."""
+        given = dict(kwargs or {})
+        return func(*args, **(given | {"device": "meta"} if "device" in given else given))
 
 
 def _replicated(model: nn.Module, mesh: DeviceMesh, experts: list[nn.Module]) -> nn.Module:

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 MOST_KINDS = 4
 """Kinds of blocks up to which one and two of each are counted; a model with more is counted whole."""
 EXPERTS = ("num_local_experts", "n_routed_experts", "num_experts")
+EXPERTS_A_TOKEN = ("num_experts_per_tok", "num_experts_per_token", "moe_topk", "moe_k")
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,9 @@ class BlockCounts:
             found = None
             if lists and sum(map(len, lists.values())) <= MOST_KINDS:
                 found = self._extended(micro_batch, checkpoint, lists)
-            self._known[key] = found or self._whole(micro_batch, checkpoint)
+            found = found or self._whole(micro_batch, checkpoint)
+            chosen = _number(text_config(self._model), EXPERTS_A_TOKEN) or 1
+            self._known[key] = replace(found, experts_a_token=chosen)
         return self._known[key]
 
     @cached_property
@@ -158,13 +161,18 @@ class BlockCounts:
 def shape_of(model: nn.Module, seq: int | None) -> Shape:
     """What of a model decides how it can be divided: blocks, and what its configuration says of heads and experts."""
     config = text_config(model)
-    experts = next((getattr(config, name) for name in EXPERTS if isinstance(getattr(config, name, None), int)), None)
-    whole = {
-        "heads": getattr(config, "num_attention_heads", None),
-        "key_value_heads": getattr(config, "num_key_value_heads", None),
-    }
-    numbers = {name: value if isinstance(value, int) else None for name, value in whole.items()}
-    return Shape(len(repeated_blocks(model)), experts=experts, seq=seq, **numbers)
+    return Shape(
+        len(repeated_blocks(model)),
+        heads=_number(config, ("num_attention_heads",)),
+        key_value_heads=_number(config, ("num_key_value_heads",)),
+        experts=_number(config, EXPERTS),
+        seq=seq,
+    )
+
+
+def _number(config: Any, names: Iterable[str]) -> int | None:
+    """The first of these that a configuration has as a whole number."""
+    return next((getattr(config, name) for name in names if isinstance(getattr(config, name, None), int)), None)
 
 
 def text_config(model: nn.Module) -> Any:

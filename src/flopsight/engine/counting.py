@@ -12,13 +12,13 @@ from torch import nn
 from torch.nn.modules.lazy import LazyModuleMixin
 
 from ..capture.count.dispatch import Counter
-from ..capture.count.live import GRADIENTS, INPUTS, OPTIMIZER_STATE, Live, held_by
+from ..capture.count.live import GRADIENTS, INPUTS, OPTIMIZER_STATE, PARAMETERS, Live, held_by
 from ..capture.count.saved import Saved
 from ..capture.count.tape import Tape
 from ..capture.hooks import internals
 from ..capture.hooks.garbage import rarer_collections
 from ..capture.hooks.optimizer_steps import steps_unheard
-from ..capture.hooks.parallel import divides_attention
+from ..capture.hooks.parallel import divides_attention, shards_of_gathered
 from ..capture.hooks.patches import unseen
 from ..capture.hooks.signals import counters_aside
 from ..capture.model.model_run import ModelRun
@@ -87,6 +87,7 @@ def make_counter(model: nn.Module | Sites | None, options: Options) -> Counter:
     """A counter for a model's run, real or on meta."""
     sites = sites_of(model)
     there = held_by(sites.modules)
+    there[PARAMETERS] += shards_of_gathered(sites.roots.values()).values()
     there[INPUTS] = options.run.tensors if options.run is not None else []
     live = Live(there | {OPTIMIZER_STATE: state_tensors(options)}) if options.memory else None
     tape = Tape(Saved([tensor for tensors in there.values() for tensor in tensors], live), live)

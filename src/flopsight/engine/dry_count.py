@@ -51,6 +51,9 @@ def count_dry(
     mesh = check_mesh(mesh)
     check_dry(mesh, rank)
     check_switches(mesh, options)
+    idle = [name for name in ("checkpoint", "accumulate") if getattr(options, name) != getattr(DEFAULTS, name)]
+    if idle and not run.train:
+        raise InputError(f"{' and '.join(idle)} would change nothing of a forward: add train=True, or --train.")
     if mesh.get("pp", 1) > 1:
         if not run.train:
             raise InputError("A pipeline is tried in training, where its schedule matters: add train=True, or --train.")

@@ -85,6 +85,8 @@ def count(
     if on not in ("real", "copy", "meta"):
         raise InputError(f"on must be 'real', 'copy' or 'meta', not {on!r}.")
     meta = on == "meta" or mesh is not None
+    if rank and mesh is None:
+        raise InputError(f"rank={rank} is one of a mesh, and there is none: add one, like mesh={{'fsdp': 8}}.")
     options = job_options(mesh, checkpoint, precision, accumulate, fsdp, tp_plan)
     with run_of(model, args, kwargs, input_shape, train=train, loss=loss, optimizer=optimizer, meta=meta) as run:
         if mesh is not None:

@@ -22,8 +22,8 @@ TOP = 12
 """Options that are printed if no other number is asked for."""
 WORDS = ("mesh", "checkpoint", "bound")
 """Columns of words."""
-FIRST_TO_LEAVE = ("of GPU", "MFU", "bound")
-"""Columns that leave a narrow table before all others, which leave from the left."""
+FIRST_TO_LEAVE = ("bound", "MFU", "of GPU")
+"""Columns that leave a narrow table before all others, which leave from the left; the last of them says what does not fit."""
 GPUS, FIRST = "GPUs", "predicted first token"
 BARS = """
 .bar { display: flex; height: 1.1rem; min-width: 12rem; background: var(--card); border-radius: 3px; overflow: hidden; }
@@ -89,7 +89,8 @@ def _headline(plan: Plan) -> list[str]:
     speed = f"predicted {units.seconds(best.step)} a step, {_speed(best)}, MFU {units.percent(best.mfu)}"
     split = f"micro-batch {best.micro_batch}, accumulated {best.accumulate}x, checkpointing {best.checkpoint}"
     if served:
-        split = f"{best.micro_batch:,} sequences at once, {best.samples:,} on all GPUs"
+        sequences = "sequence" if best.micro_batch == 1 else "sequences"
+        split = f"{best.micro_batch:,} {sequences} at once, {best.samples:,} on all GPUs"
     where = best.mesh_text if plan.sizes == (best.gpus,) else f"{best.gpus:,} GPUs, {best.mesh_text}"
     fit = f"{units.size(best.peak_bytes)} of {units.size(best.room)}"
     if not best.fits:
@@ -155,10 +156,14 @@ def _grid(plan: Plan, options: Sequence[PlanOption]) -> Grid:
     shown = [name for name in named if name not in left_out]
     return Grid(
         tuple(
-            Column(name, tuple(map(named[name], options)), keep=name not in FIRST_TO_LEAVE, right=name not in WORDS)
-            for name in shown
+            Column(name, tuple(map(named[name], options)), keep=_keep(name), right=name not in WORDS) for name in shown
         )
     )
+
+
+def _keep(column: str) -> int:
+    """Columns with the lowest number leave a narrow table first."""
+    return FIRST_TO_LEAVE.index(column) if column in FIRST_TO_LEAVE else len(FIRST_TO_LEAVE)
 
 
 def _table(plan: Plan, options: Sequence[PlanOption], width: int) -> list[str]:

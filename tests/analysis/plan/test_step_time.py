@@ -125,6 +125,18 @@ def test_the_bubble_is_that_of_one_forward_one_backward(chunks, bubble):
     assert parts["pipeline"] == pytest.approx(bubble * 6)
 
 
+@pytest.mark.parametrize(("chunks", "micro_batches", "bubble"), [(2, 1, 3.0), (2, 3, 2.0), (1, 1, 3.0), (1, 2, 3.0)])
+def test_fewer_micro_batches_than_stages_leave_stages_idle_however_many_parts_they_have(chunks, micro_batches, bubble):
+    even = replace(WORK, rest=replace(REST, rows=()), handed_on=0, blocks=(replace(BLOCK, count=8),))
+
+    parts = predict_step(even, case({"pp": 4}, accumulate=micro_batches), replace(MACHINE, chunks=chunks))
+
+    # one micro-batch passes four stages of 6 s one after the other; each further one ends a part of a stage, 6 s / v, later
+    assert parts["products"] == pytest.approx(micro_batches * 6)
+    assert parts["pipeline"] == pytest.approx(bubble * 6)
+    assert sum(without_update(parts).values()) == pytest.approx((4 + (micro_batches - 1) / chunks) * 6)
+
+
 @pytest.mark.parametrize(
     ("depth", "stages", "blocks"),
     [
@@ -181,6 +193,15 @@ def test_ranks_of_experts_average_everything_but_experts():
 
     whole = 2 * 3 / 4 * 4 * (4 * 2 * 10**8) / 1e11  # gradients of four blocks in float32
     assert parts["data parallel"] == pytest.approx(whole + whole / 4)
+
+
+def test_a_token_is_sent_to_as_many_experts_as_its_router_chooses():
+    wide = replace(WORK, experts_a_token=8, blocks=(replace(BLOCK, experts=8 * 10**5),))
+
+    parts = predict_step(wide, case({"fsdp": 2, "ep": 4}), MACHINE)
+
+    # four ranks have a quarter of 1 GB each, and send 3/4 of it eight times; there and back, in two passes of four blocks
+    assert parts["expert parallel"] == pytest.approx(4 * 2 * 2 * 8 * 3 / 4 * 0.25e9 / 1e11)
 
 
 @pytest.mark.parametrize("accumulate", [4, 64])

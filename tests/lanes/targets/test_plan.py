@@ -167,6 +167,19 @@ def test_published_runs_are_predicted_from_their_meshes():
     assert abs(outcomes[1].memory_error) < 0.1
 
 
+@pytest.mark.parametrize(("target", "chosen"), [("mixtral", 2), ("qwen3_moe", 8), ("ernie4_5_moe", 6)])
+def test_tokens_are_exchanged_once_for_every_expert_that_a_router_chooses(target, chosen):
+    best = flopsight.plan(
+        f"hf:{target}:num_hidden_layers=4,{HEADS},{SMALL}", gpus=4, on="h100-sxm", seq=64, mesh={"ep": 4}, micro_batch=4,
+        checkpoint="none", assume={"latency": 0},
+    ).best  # fmt: skip
+
+    blocks = 3 if target == "ernie4_5_moe" else 4  # its first layer has no experts
+    sent = chosen * 64 * 256 * 2 * 3 / 4  # a sequence of 64 tokens on each rank, in bfloat16
+    assert best.parts["expert parallel"] == pytest.approx(blocks * 2 * 2 * sent / (0.8 * 450e9))
+    assert any(f"each to {chosen} of them" in line for line in best.assumptions)
+
+
 def test_serving_reads_weights_and_cache_once_and_waits_for_its_all_reduces():
     options = {"on": "h100-sxm", "serve": True, "prompt": 2048, "new": 256, "assume": {"latency": 0}}
 
@@ -209,6 +222,20 @@ def test_every_gpu_keeps_the_latent_that_all_heads_share():
     cache = 8 * 4 * (512 + 64) * 2 * (mean + 1) / (0.89 * 3.35e12)
     assert one.parts["kernels"] - cache == pytest.approx(2 * (two.parts["kernels"] - cache), rel=1e-9)
     assert any("every GPU keeps and reads the whole cache" in line for line in two.assumptions)
+
+
+def test_model_flops_of_a_latent_cache_are_those_of_the_new_tokens_alone():
+    """transformers expands the cache again in every step, which is not the model's work: the share of the peak passed 500 %."""
+    target = "hf:deepseek-v3:num_hidden_layers=3,first_k_dense_replace=3"
+
+    best = flopsight.plan(target, gpus=1, **(SERVED | {"prompt": 4096, "new": 1})).best
+
+    queries, latent, values = 7168 * 1536 + 1536 * 128 * 192, 7168 * (512 + 64), 512 * 128 * (128 + 128)
+    a_block = queries + latent + values + 128 * 128 * 7168 + 3 * 7168 * 18432
+    attention = 4097 * 128 * (192 + 128)  # of one new token: scores over 192 numbers a head, values of 128
+    macs = 3 * (a_block + attention) + 7168 * 129280
+    assert best.model_flops == pytest.approx(2 * 8 * macs, rel=1e-6)
+    assert best.mfu < 1
 
 
 @pytest.mark.parametrize(

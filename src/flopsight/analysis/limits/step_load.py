@@ -62,6 +62,11 @@ class Load:
         """The products with weights alone."""
         return Load({path: piece for path, piece in self.pieces.items() if path != CACHE}, self.tokens)
 
+    @property
+    def macs(self) -> float:
+        """MACs of one sequence that a kernel has to do."""
+        return sum(macs for piece in self.pieces.values() for macs in piece.macs.values())
+
     def weight_bytes(self, batch: float) -> float:
         """Bytes of weights that a batch reads."""
         return sum(piece.weight_bytes(batch, self.tokens) for piece in self.pieces.values())

@@ -77,8 +77,8 @@ def assumptions(work: Workload, case: Case, machine: Machine) -> tuple[str, ...]
         )
     if case.axis("ep") > 1:
         lines.append(
-            "expert parallel by closed form: ep ranks share a micro-batch sample by sample, tokens spread evenly over experts, two "
-            "exchanges a block and pass; what is not an expert is sharded over ep too, or averaged"
+            "expert parallel by closed form: ep ranks share a micro-batch sample by sample, tokens spread evenly over experts, each to "
+            f"{work.experts_a_token} of them, two exchanges a block and pass; what is not an expert is sharded over ep too, or averaged"
         )
     if case.axis("pp") > 1:
         chunks = min(machine.chunks, max(1, work.depth // case.axis("pp")))

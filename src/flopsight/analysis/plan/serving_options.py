@@ -147,7 +147,7 @@ def _option(service: Service, case: Case, machine: Machine, batch: int) -> PlanO
         gpus=case.gpus,
         samples=batch * lanes,
         tokens=batch * lanes,
-        model_flops=int(2 * made.macs_per_token * batch * lanes),
+        model_flops=int(2 * serving.step_load().macs * batch * lanes),
         peak_flops=machine.ceilings.peak(service.dtype) or 1.0,
         first_token=first,
         bound="communication" if slowest != KERNELS else "compute" if compute else "memory",

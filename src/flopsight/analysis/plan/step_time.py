@@ -97,7 +97,9 @@ def _exchanges(
     reduce = machine.seconds(ALL_REDUCE, handed, tp, case.apart("tp"))
     times = 2 * (2 if again else 1)
     keys = machine.seconds(ALL_GATHER, _keys_and_values(part, work, case) / tp / cp, cp, case.apart("cp"))
-    swap = machine.seconds(ALL_TO_ALL, 2 * handed / tp, ep, case.apart("ep")) if part.experts else 0.0
+    swap = (
+        machine.seconds(ALL_TO_ALL, work.experts_a_token * handed / tp, ep, case.apart("ep")) if part.experts else 0.0
+    )
     more = 2 if backward else 1
     return {TENSOR: times * reduce, CONTEXT: more * keys, EXPERTS: times * swap}
 
@@ -152,13 +154,22 @@ def _staged(work: Workload, case: Case, machine: Machine) -> Seconds:
     pace = sum(stage.values())
     chunks = min(machine.chunks, max(1, work.depth // pp))
     sent = machine.seconds("send", work.handed_on / case.split, 2, case.apart("pp"))
-    parts[PIPELINE] += (pp - 1) / chunks * pace + 2 * chunks * sent * m * machine.shares.overlap
+    parts[PIPELINE] += bubble(pp, m, chunks) * pace + 2 * chunks * sent * m * machine.shares.overlap
     largest = max((stage.held for stage in held), key=lambda part: sharded_params(part, case))
     times = m if case.reshards else 1
     ahead, behind = gathers(largest, case, machine), reductions(largest, case, machine, times)
     parts[SHARDS] += times * uncovered(pace, ahead + behind, machine.shares.overlap) + (ahead + behind) / most
     parts[REPLICAS] += _averaging(largest.params, largest.experts, case, machine, pace, most)
     return parts
+
+
+def bubble(stages: int, accumulate: int, chunks: int) -> float:
+    """Micro-batches of time that a stage waits in interleaved 1F1B with so many parts a stage.
+
+    The first micro-batch comes back to a stage when it has passed all others; fewer of them than stages do not fill that time.
+    """
+    missing = max(0, stages - accumulate)
+    return missing + (min(stages, accumulate) - 1) / chunks
 
 
 def blocks_a_stage(depth: int, stages: int) -> tuple[int, ...]:

@@ -73,6 +73,8 @@ class Workload:
     """Of `alive_in_block`, bytes kept for backward, if the model was counted whole."""
     standing: Mapping[str, int] = field(default_factory=dict)
     """Bytes of inputs and buffers, which stand from the beginning to the end."""
+    experts_a_token: int = 1
+    """Experts of a block that a router sends a token to."""
 
     @property
     def depth(self) -> int:
