@@ -21,6 +21,7 @@ from ..capture.hooks.optimizer_steps import steps_unheard
 from ..capture.hooks.parallel import divides_attention, shards_of_gathered
 from ..capture.hooks.patches import unseen
 from ..capture.hooks.signals import counters_aside
+from ..capture.model.first_writes import kept_if_written
 from ..capture.model.model_run import ModelRun
 from ..capture.model.outside_caches import kept_outside_caches
 from ..capture.model.restore import Values, kept_inputs, kept_model, kept_rng, own_autocast_cache
@@ -47,6 +48,7 @@ def kept(run: ModelRun) -> Iterator[int]:
         stack.enter_context(kept_rng())
         stack.enter_context(own_autocast_cache())
         copied = stack.enter_context(kept_model(run.model)) + stack.enter_context(kept_inputs(run.tensors))
+        stack.enter_context(kept_if_written(run))
         if run.train:
             optimizer = None if run.copied else run.optimizer
             copied += stack.enter_context(kept_training_state(run.model, optimizer))

@@ -13,6 +13,7 @@ from torch import nn
 
 from .. import units
 from ..analysis.times import with_comm_times, with_op_times, with_times
+from ..capture.model.first_writes import kept_if_written
 from ..capture.model.model_run import ModelRun, copy_of
 from ..capture.model.tensors import stored_bytes
 from ..capture.time.kineto import NoDeviceTrace
@@ -239,7 +240,8 @@ def run_on(run: ModelRun, on: str) -> Iterator[ModelRun]:
     """The run itself, or one on a copy; a loss may still read the original, so that its gradients are kept."""
     try:
         if on != "copy":
-            yield run
+            with kept_if_written(run):  # what the counted run writes, the timed ones write again
+                yield run
             return
         with kept(replace(run, optimizer=None)):
             yield copy_of(run)

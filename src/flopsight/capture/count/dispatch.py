@@ -19,6 +19,7 @@ from ..hooks.internals import TorchDispatchMode
 from ..hooks.optimizer_steps import optimizer_steps
 from ..hooks.patches import Call, eager, module_calls, wrapped
 from ..hooks.signals import handlers_apart
+from ..model.first_writes import before_writing, writes_are_watched
 from ..model.sites import Site, Sites, sites_of
 from .attribution import Attribution, Ownership, Position
 from .expansion import Body, Exits, in_other_ops
@@ -29,6 +30,7 @@ from .op_notes import OpNotes
 from .opinfo import OpInfo, describe, sparse_facts, values_by_name
 from .parallel_work import ParallelWork
 from .tape import Tape
+from .used_storages import written
 
 SAVED_UNSEEN = Note(
     "What is saved for backward was not seen: saved-tensor hooks are disabled here (torch.func does that). "
@@ -163,6 +165,8 @@ class Counter(TorchDispatchMode):
             info = infos[func] = describe(func, self._known)
         if types and any(map(internals.is_wrapper_type, types)):
             return NotImplemented  # the subclass runs its own ops, and those come here
+        if info.writes and writes_are_watched():
+            before_writing(written(info, args, kwargs))
         try:
             if info.expand:
                 return self._expand(info, func, args, kwargs)
