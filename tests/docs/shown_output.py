@@ -56,12 +56,17 @@ def _parts(printed):
     lines = printed.rstrip("\n").splitlines()
     for before, line in pairwise(["", *lines]):
         table = bool(line) and (table or len(re.split(r"\S {2,}", line)) > 4)
-        wrapped = line and before and len(before) + len(line.split()[0]) >= WIDTH and line.startswith("  ")
+        deeper = bool(parts) and _indent(line) == _indent(parts[-1]) + 2
+        wrapped = line and before and deeper and len(before) + len(line.split()[0]) >= WIDTH
         if parts and ((table and before and _is_row(parts[-1])) or wrapped):
             parts[-1] += f"\n{line}"
         else:
             parts.append(line)
     return parts
+
+
+def _indent(part):
+    return len(part) - len(part.lstrip(" "))
 
 
 def _is_row(part):

@@ -126,8 +126,12 @@ class Serving:
     @cached_property
     def predicted_step(self) -> float | None:
         """Predicted seconds of a step, the mean over the new tokens."""
+        return self.mean_of_steps(self.predicted)
+
+    def mean_of_steps(self, seconds_of: Callable[[Profile], float | None]) -> float | None:
+        """The mean of a figure over all steps, from those that were counted; None if one of them has none."""
         weights = doubled_weights(self.made.steps)
-        found = [self.predicted(step.profile) for step in self.made.steps]
+        found = [seconds_of(step.profile) for step in self.made.steps]
         known = [seconds * weight for seconds, weight in zip(found, weights, strict=True) if seconds is not None]
         return sum(known) / sum(weights) if len(known) == len(weights) else None
 

@@ -67,17 +67,20 @@ def shares_of(device: Device) -> Shares:
     return Shares(**table["links"], **table["generation"][generation], parts=table["parts"])
 
 
-def shared_ceilings(ceilings: Ceilings, shares: Shares) -> Ceilings:
-    """A device's ceilings with the shares of its generation, as if they had been measured: what a prediction needs."""
+def shared_ceilings(ceilings: Ceilings, shares: Shares, kernel: float = KERNEL) -> Ceilings:
+    """A device's ceilings with the shares of its generation, as if they had been measured: what a prediction needs.
+
+    `kernel` are the seconds of a kernel beside its work.
+    """
     reached = {
         **{kind: shares.reached(kind) for kind in (*GROUPS, kinds.ODD, kinds.EXPERTS)},
         **dict.fromkeys((kinds.THIN, kinds.DECODING), shares.reads),
         kinds.POINTWISE: shares.memory,
     }
     points = {
-        kind: tuple((limit, limit / (limit / share + KERNEL)) for limit in LIMITS) for kind, share in reached.items()
+        kind: tuple((limit, limit / (limit / share + kernel)) for limit in LIMITS) for kind, share in reached.items()
     }
-    return replace(ceilings, efficiency=points, shortest_kernel=KERNEL)
+    return replace(ceilings, efficiency=points, shortest_kernel=kernel)
 
 
 @cache

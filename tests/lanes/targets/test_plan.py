@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 
 import flopsight
+from flopsight.analysis.limits.fused import fusable
 from flopsight.analysis.plan.workload import alive
+from flopsight.analysis.serving import Serving
 from flopsight.engine.block_counts import BlockCounts
 
 SMALL = "hidden_size=256,intermediate_size=512,vocab_size=1000"
@@ -188,12 +190,30 @@ def test_serving_reads_weights_and_cache_once_and_waits_for_its_all_reduces():
 
     least = flopsight.generation("hf:llama-3.1-8b", input_shape=(8, 2048), new_tokens=256).per_output_token("h100-sxm")
     reduces = 2 * 32 * (8 * 4096 * 2) / (0.8 * 450e9)
-    assert one.parts == pytest.approx({"kernels": least / 0.89}, rel=1e-3), "memory binds a small batch"
-    assert two.parts == pytest.approx({"kernels": least / 0.89 / 2, "tensor parallel": reduces}, rel=1e-3)
+    assert one.parts["kernels"] == pytest.approx(least / 0.89, rel=1e-3), "memory binds a small batch"
+    assert two.parts["kernels"] == pytest.approx(least / 0.89 / 2, rel=1e-3)
+    assert two.parts["tensor parallel"] == pytest.approx(reduces)
     assert one.memory["kv cache"] == 8 * (2048 + 256) * 32 * 2 * 8 * 128 * 2 == 2 * two.memory["kv cache"]
     assert one.tokens_per_second_per_gpu == pytest.approx(8 / one.step)
     assert "to the first token" in one.why
     assert one.first_token > two.first_token > 0
+
+
+@pytest.mark.parametrize("target", ["hf:llama-3.1-8b", "hf:mixtral-8x7b:num_hidden_layers=4"])
+def test_one_sequence_is_predicted_as_on_the_serving_page_and_each_kernel_takes_its_moment_again(target):
+    options = {"gpus": 1, "on": "h200-sxm", "serve": True, "prompt": 512, "new": 64, "batch": 1}
+    made = flopsight.generation(target, input_shape=(1, 512), new_tokens=64)
+    page = Serving(made, "h200-sxm")
+
+    best = flopsight.plan(target, **options).best
+    slow = flopsight.plan(target, **options, assume={"kernel": 3e-6}).best
+
+    assert best.step == pytest.approx(page.predicted_step, rel=1e-6)
+    assert best.first_token == pytest.approx(page.predicted(made.prefill), rel=1e-6)
+    assert page.per_output_token() < best.step
+    rows = [row for node in made.first.walk() for row in node.ops if row.cost.flops or row.cost.macs]
+    alone, fused = (sum(row.calls for row in rows if fusable(row) == kind) for kind in (False, True))
+    assert slow.step - best.step == pytest.approx((alone + fused / 3) * 1e-6, rel=0.01), "shares lie on a curve"
 
 
 SERVED = {"on": "h100-sxm", "serve": True, "prompt": 128, "new": 16, "batch": 8, "assume": {"latency": 0}}

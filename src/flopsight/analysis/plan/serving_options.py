@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from ... import units
+from ...hardware.kernel_shares import shared_ceilings
 from ...results.comm import ALL_REDUCE
 from ...results.plan import PlanOption
+from ...results.profile import Profile
+from ..limits.fused import served_seconds
 from ..limits.step_load import Load
 from ..serving import MOST, Serving, first_true
 from .job_case import Case
@@ -17,9 +20,13 @@ from .plan_words import too_much
 
 BATCHES = (1, 8, 64, 256)
 """Sequences of a replica that are tried beside the most that fit."""
-SERVING_ASSUMPTIONS = ("products", "reads", "nvlink", "network", "between_nodes", "latency", "fragments", "reserved")
+SERVING_ASSUMPTIONS = (
+    "products", "reads", "attention", "memory", "kernel", "nvlink", "network", "between_nodes", "latency", "fragments", "reserved",
+)  # fmt: skip
 """Assumptions of a machine that a plan for serving uses."""
-KERNELS, LINKS, STAGES = "kernels", "tensor parallel", "stages"
+Counted = Callable[[Profile], float | None]
+Of = Callable[[Counted], float | None]
+KERNELS, OTHER, LINKS, STAGES = "kernels", "other kernels", "tensor parallel", "stages"
 
 
 @dataclass(frozen=True)
@@ -104,6 +111,24 @@ def _kernels(service: Service, load: Load, batch: int, machine: Machine, tp: int
     return roof.at_peak / machine.shares.products + (roof.limit - roof.at_peak) / machine.shares.reads
 
 
+def _other(service: Service, load: Load, batch: int, machine: Machine, tp: int, of: Of) -> float:
+    """Seconds beside reading and products: each kernel's moment, and what ops reach less than these.
+
+    One sequence alone says how much less; it grows with the work on weights, since a cache is read as fast as anything.
+    """
+    whole, bare = (of(_counted(service, machine, moment)) or 0.0 for moment in (machine.kernel, 0.0))
+    less = max(0.0, bare - _kernels(service, load, 1, machine, 1))
+    now, alone = (_kernels(service, load.without_cache, *size) for size in ((batch, machine, tp), (1, machine, 1)))
+    return whole - bare + (less * now / alone if alone else less)
+
+
+def _counted(service: Service, machine: Machine, kernel: float) -> Counted:
+    """Predicted seconds of a counted forward, with the shares of this machine."""
+    ceilings = service.serving.ceilings
+    shared = shared_ceilings(ceilings, machine.shares, kernel) if ceilings is not None else None
+    return lambda profile: served_seconds(profile, shared) if shared is not None else None
+
+
 def _exchanges(service: Service, case: Case, machine: Machine, tokens: int, encoded: int = 0) -> dict[str, float]:
     """Seconds of the links: `tokens` pass the decoder, `encoded` ones the encoder before it."""
     tp, pp = case.axis("tp"), case.axis("pp")
@@ -119,12 +144,15 @@ def _exchanges(service: Service, case: Case, machine: Machine, tokens: int, enco
 def _option(service: Service, case: Case, machine: Machine, batch: int) -> PlanOption:
     tp, lanes = case.axis("tp"), case.axis("dp") * case.axis("pp")
     made, serving = service.serving.made, service.serving
+    load, prompt = serving.step_load(), serving.prefill_load
     parts = {
-        KERNELS: _kernels(service, serving.step_load(), batch, machine, tp),
+        KERNELS: _kernels(service, load, batch, machine, tp),
+        OTHER: _other(service, load, batch, machine, tp, serving.mean_of_steps),
         **_exchanges(service, case, machine, batch),
     }
     parts = {name: seconds for name, seconds in parts.items() if seconds > 0}
-    first = _kernels(service, serving.prefill_load, 1, machine, tp)
+    first = _kernels(service, prompt, 1, machine, tp)
+    first += _other(service, prompt, 1, machine, tp, lambda seconds_of: seconds_of(made.prefill))
     encoded = made.prompt if service.encoder_reduces else 0
     first += sum(_exchanges(service, case, machine, made.seen, encoded).values())
     memory = _memory(service, case, machine, batch)
@@ -150,10 +178,17 @@ def _option(service: Service, case: Case, machine: Machine, batch: int) -> PlanO
         model_flops=int(2 * serving.step_load().macs * batch * lanes),
         peak_flops=machine.ceilings.peak(service.dtype) or 1.0,
         first_token=first,
-        bound="communication" if slowest != KERNELS else "compute" if compute else "memory",
+        bound=_bound(slowest, compute=compute),
         why=said,
         assumptions=(*_words(service, case), *_links(machine)),
     )
+
+
+def _bound(slowest: str, *, compute: bool) -> str:
+    """What most of a step goes to."""
+    if slowest == KERNELS:
+        return "compute" if compute else "memory"
+    return "launch" if slowest == OTHER else "communication"
 
 
 def _too_many(service: Service, case: Case, machine: Machine, memory: dict[str, int]) -> str:
@@ -189,6 +224,10 @@ def _links(machine: Machine) -> tuple[str, ...]:
     s = machine.shares
     return (
         f"kernels reach {s.products:.0%} of the peak in products, {s.reads:.0%} of the bandwidth while they read: products, reads",
+        (
+            f"norms, attention and experts reach less, by as much as for one sequence; {units.seconds(machine.kernel)} of each kernel: memory, "
+            "attention, kernel"
+        ),
         (
             f"inside a node of {machine.gpus_per_node}, {units.si(machine.inside, 'B/s')}: nvlink; between nodes {s.between_nodes:g} "
             f"Gbit/s a GPU: between_nodes; {units.seconds(s.latency)} a hop: latency"
