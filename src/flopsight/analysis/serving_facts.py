@@ -297,7 +297,18 @@ def notes(serving: Serving) -> list[str]:
             f"{growing[0]} multiplies all tokens of the cache again in every step, {units.percent(growing[1])} of the MACs of the "
             f"last one. The least time leaves this out: kernels exist that work on the compressed cache."
         )
+    found += past_positions(made)
     return [*found, *dict.fromkeys(str(caveat) for part in (made.prefill, made.last) for caveat in part.caveats)]
+
+
+def past_positions(made: Generation) -> list[str]:
+    """A sentence if the decoder sees more tokens than it has positions; a table of them refuses that, computed ones do not."""
+    if made.positions is None or made.held <= made.positions:
+        return []
+    return [
+        f"Prompt and new tokens are {made.held:,}, and the model is made for {made.positions:,} positions: it runs, but what it writes past "
+        f"them was not trained for."
+    ]
 
 
 def _predicted_by(shares: Shares | None) -> str:

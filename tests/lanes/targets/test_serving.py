@@ -460,6 +460,18 @@ def test_what_a_device_lacks_and_what_a_draft_needs_are_one_sentence(capsys, mor
     assert said in capsys.readouterr().err
 
 
+def test_more_tokens_than_positions_that_are_computed_run_with_a_remark():
+    target = "hf:llama:num_hidden_layers=1,hidden_size=64,intermediate_size=64,num_attention_heads=4,vocab_size=100,max_position_embeddings=64"
+    said = "Prompt and new tokens are 65, and the model is made for 64 positions"
+
+    within, past = (flopsight.generation(target, input_shape=(1, 60), new_tokens=new) for new in (4, 5))
+    plan = flopsight.plan(target, gpus=1, on="h100-sxm", serve=True, prompt=60, new=5)
+
+    assert said in str(past).replace("\n  ", " ")
+    assert "positions: it runs" not in str(within).replace("\n  ", " ")
+    assert any(said in line for line in plan.best.assumptions)
+
+
 def test_the_page_about_serving_has_the_values_that_it_says():
     assert pages.run("docs/serving.md") >= 6
 

@@ -106,7 +106,9 @@ def _kernels(work: Workload, case: Case, machine: Machine) -> list[str]:
 def _state(case: Case) -> str:
     each = case.weight_bytes + case.gradient_bytes + case.state_bytes
     where = ", in the host's memory" if case.offloads else ""
+    copied = case.shards == 1 and case.compute_bytes < case.weight_bytes
+    instead = " in a copy of the weights: torch.autocast casts op by op, keeps more and takes longer" if copied else ""
     return (
         f"{case.optimizer} with {case.precision}: {each:g} bytes a parameter for weights, gradients and state{where}, "
-        f"{case.compute_bytes} to compute with; the update is fused"
+        f"{case.compute_bytes} to compute with{instead}; the update is fused"
     )

@@ -13,6 +13,7 @@ from ...results.profile import Profile
 from ..limits.fused import served_seconds
 from ..limits.step_load import Load
 from ..serving import MOST, Serving, first_true
+from ..serving_facts import past_positions
 from .job_case import Case
 from .machine import Machine
 from .mesh_search import Shape, meshes
@@ -204,6 +205,7 @@ def _words(service: Service, case: Case) -> tuple[str, ...]:
     lines = [
         "a step makes one token of each sequence; every weight and every key and value is read once",
         "prompts run one after the other, so the temporaries of one are held, or those of a step of the batch",
+        *past_positions(service.serving.made),
     ]
     if case.axis("tp") > 1:
         lines.append(
