@@ -305,10 +305,8 @@ def past_positions(made: Generation) -> list[str]:
     """A sentence if the decoder sees more tokens than it has positions; a table of them refuses that, computed ones do not."""
     if made.positions is None or made.held <= made.positions:
         return []
-    return [
-        f"Prompt and new tokens are {made.held:,}, and the model is made for {made.positions:,} positions: it runs, but what it writes past "
-        f"them was not trained for."
-    ]
+    sizes = f"Prompt and new tokens are {made.held:,}, and the model is made for {made.positions:,} positions"
+    return [f"{sizes}: it runs, but what it writes past them was not trained for."]
 
 
 def _predicted_by(shares: Shares | None) -> str:
