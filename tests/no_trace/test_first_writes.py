@@ -21,7 +21,7 @@ class Writing(nn.Module):
         self.write = write
         self.weight = nn.Parameter(torch.full((4, 4), 2.0))
         self.table = nn.Embedding(3, 4, max_norm=0.5)
-        self.plain, self.listed = torch.full((4,), 2.0), [torch.full((4,), 2.0)]
+        self.plain, self._private, self.listed = torch.full((4,), 2.0), torch.full((4,), 2.0), [torch.full((4,), 2.0)]
         nn.init.constant_(self.table.weight, 2.0)
 
     def forward(self, x):
@@ -30,7 +30,7 @@ class Writing(nn.Module):
         return x @ self.weight + self.plain + self.listed[0]
 
     def held(self):
-        return self.weight, self.table.weight, self.plain, *self.listed
+        return self.weight, self.table.weight, self.plain, self._private, *self.listed
 
 
 def replace_data(model, _):
@@ -49,6 +49,7 @@ WRITES = {
     "other data for a parameter": replace_data,
     "a table whose rows have a largest norm": lambda model, _: model.table(torch.tensor([0, 2])),
     "a plain tensor": lambda model, _: model.plain.data.add_(1),
+    "a private tensor": lambda model, _: model._private.add_(1),
     "a tensor in a list": lambda model, _: model.listed[0].add_(1),
     "several at once": lambda model, _: torch._foreach_mul_([model.weight, model.plain], 0.5),
     "the data of an input": lambda _, x: x.data.add_(1),

@@ -15,6 +15,8 @@ from .restore import Values, put_all_back
 from .tensors import flat
 from .wrappers import is_parallel
 
+OWN = frozenset(vars(nn.Module()))
+"""Attributes of every module: its parameters and buffers, which are kept apart, its submodules and hooks."""
 _guards: list[_Guard] = []
 
 
@@ -54,7 +56,7 @@ def _watched(run: ModelRun) -> Iterator[torch.Tensor]:
     if not (run.train and run.optimizer is not None):
         yield from run.model.parameters()
     for module in modules:
-        yield from flat([value for name, value in vars(module).items() if not name.startswith("_")])
+        yield from flat([value for name, value in vars(module).items() if name not in OWN])
 
 
 class _Guard:
