@@ -26,9 +26,12 @@ def kept_if_written(run: ModelRun) -> Iterator[None]:
 
     A copy of all of them would double the memory of every model, so a counter announces each write with `before_writing`,
     and what is written is copied then. A `.data` that was replaced is put back too. Parameters that an optimizer is about to
-    step are copied elsewhere.
+    step are copied elsewhere. Within a block for the same model nothing more is done: that one puts back.
     """
-    guard = _Guard(_watched(run))
+    if any(guard.model is run.model for guard in _guards):
+        yield
+        return
+    guard = _Guard(run.model, _watched(run))
     _guards.append(guard)
     try:
         yield
@@ -60,10 +63,11 @@ def _watched(run: ModelRun) -> Iterator[torch.Tensor]:
 
 
 class _Guard:
-    def __init__(self, tensors: Iterable[torch.Tensor]) -> None:
+    def __init__(self, model: nn.Module, tensors: Iterable[torch.Tensor]) -> None:
+        self.model = model
         self._watched: dict[int, list[torch.Tensor]] = {}
-        self._places: list[tuple[torch.Tensor, torch.Tensor]] = []
-        """Tensors, each with another that looks at the memory that it had."""
+        self._places: list[tuple[int, torch.Tensor, torch.Tensor]] = []
+        """The memory of tensors, each with another that looks at it."""
         self._copies: list[Values] = []
         with internals.without_modes(), torch.no_grad():
             for tensor in {id(tensor): tensor for tensor in tensors}.values():
@@ -73,23 +77,25 @@ class _Guard:
     def _watch(self, tensor: torch.Tensor) -> None:
         inside = internals.inner_tensors(tensor)
         for part in inside.values() or [tensor]:
-            if part.layout is torch.strided and not part.is_nested:
-                self._watched.setdefault(internals.storage_key(part), []).append(tensor)
-        if not inside and tensor.layout is torch.strided:
-            self._places.append((tensor, tensor.detach()))
+            if _has_memory(part):
+                key = internals.storage_key(part)
+                self._watched.setdefault(key, []).append(tensor)
+                if not inside:
+                    self._places.append((key, tensor, tensor.detach()))
 
     def note(self, tensors: Iterable[torch.Tensor]) -> None:
         """Copy those of the tensors that are watched."""
-        if not self._watched:
-            return
-        for tensor in tensors:
-            if tensor.layout is torch.strided and not tensor.is_nested:
-                found = self._watched.pop(internals.storage_key(tensor), None)
-                if found is not None:
-                    self._copies.append(Values(found))
+        for tensor in tensors if self._watched else ():
+            found = self._watched.pop(internals.storage_key(tensor), None) if _has_memory(tensor) else None
+            if found is not None:
+                self._copies.append(Values(found))
 
     def put_back(self) -> None:
         """Let every tensor have the memory that it had, and what is written there the values."""
-        moved = [pair for pair in self._places if internals.storage_key(pair[0]) != internals.storage_key(pair[1])]
+        moved = [(tensor, place) for key, tensor, place in self._places if internals.storage_key(tensor) != key]
         put_all_back(partial(setattr, tensor, "data", place) for tensor, place in moved)
         put_all_back(copy.put_back for copy in self._copies)
+
+
+def _has_memory(tensor: torch.Tensor) -> bool:
+    return tensor.layout is torch.strided and not tensor.is_nested
