@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -280,12 +281,16 @@ def test_device_says_what_is_here(flops):
 
 
 def test_demo_shows_a_model_and_says_where_it_is_saved(flops, folder):
-    done = flops("demo")
+    done = flops("demo", "-o", "first try.json")
 
     assert done.code == 0, done
     assert "BasicBlock" in done.out
-    assert str(folder / "flopsight-demo.json") in done.out
-    assert flopsight.load("flopsight-demo.json").params == 11_689_512
+    assert str(folder / "first try.json") in done.out
+    assert flopsight.load("first try.json").params == 11_689_512
+    told = [shlex.split(line.strip()) for line in done.out.splitlines() if " show " in line]
+    assert [words[words.index("show") + 1] for words in told] == ["first try.json"] * 2, (
+        "a shell takes them as they are"
+    )
 
 
 def test_without_a_word_it_says_what_it_can_do(flops):
@@ -528,9 +533,8 @@ def test_output_that_does_not_fit_is_one_sentence(saved):
 
 
 def test_a_closed_standard_output_is_no_error(saved):
-    done = subprocess.run(
-        f"exec {sys.executable} -m flopsight show {saved} >&-", shell=True, stderr=subprocess.PIPE, text=True
-    )
+    command = shlex.join([sys.executable, "-m", "flopsight", "show", str(saved)])
+    done = subprocess.run(f"exec {command} >&-", shell=True, stderr=subprocess.PIPE, text=True)
 
     assert (done.returncode, done.stderr) == (0, "")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from dataclasses import replace
 from functools import partial
@@ -39,11 +40,12 @@ def demo(
     print(f"$ flopsight profile {MODEL} -o {output}\n")
     view.present(result)
     print(f"\nThe profile is saved in {output.resolve()}. It opens without torch:")
-    print(f"  {_command()} show {output} -f table       heaviest modules first")
-    print(f"  {_command()} show {output} -o report.html the report page, for a browser")
+    show = f"{_command()} show {shlex.quote(str(output))}"
+    print(f"  {show} -f table       heaviest modules first")
+    print(f"  {show} -o report.html the report page, for a browser")
     print(f"Your own model: {_command()} profile yourfile.py:factory -i 8x3x224x224")
 
 
 def _command() -> str:
     """How the user can call us again: by name where the shell would find it."""
-    return "flopsight" if which("flopsight") else f"{sys.executable} -m flopsight"
+    return "flopsight" if which("flopsight") else shlex.join([sys.executable, "-m", "flopsight"])
