@@ -10,10 +10,14 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.nn.utils.rnn import PackedSequence
 
 from ...errors import InputError
 from ..hooks import internals
 from .tensors import stored_bytes, tensors_in, with_tensors
+
+OF_SEQUENCES = (nn.RNNBase, nn.MultiheadAttention, nn.Transformer)
+"""Layers of torch that take one sequence, or a batch of them in either order."""
 
 
 @dataclass(frozen=True)
@@ -232,8 +236,18 @@ def _check_optimizer(run: ModelRun) -> None:
 
 
 def batch_size_of(run: ModelRun) -> int | None:
-    """The first dimension of the first input that has one."""
-    return next((tensor.size(0) for tensor in run.tensors if tensor.dim() > 0), None)
+    """The first dimension of the first input that has one, unless torch keeps the samples elsewhere."""
+    first = next((tensor for tensor in run.tensors if tensor.dim() > 0), None)
+    if first is None:
+        return None
+    model = run.plain_model
+    if any(isinstance(value, PackedSequence) for value in run.args[:1]):
+        lengths = run.args[0].batch_sizes  # how many sequences are in each step; the first step has all
+        with internals.without_modes():
+            return int(lengths[0]) if type(lengths) is torch.Tensor and lengths.device.type == "cpu" else None
+    if isinstance(model, OF_SEQUENCES):
+        return first.size(0 if model.batch_first else 1) if first.dim() == 3 else 1
+    return first.size(0)
 
 
 def tokens_of(run: ModelRun) -> int | None:
