@@ -170,7 +170,7 @@ class OneShot:
         seconds = seen.seconds - before
         with pausing(), quiet():
             calls = _count(seen, entry)
-            if calls is not None and seen.repeats(seconds):
+            if seen.repeats(seconds) and calls is not None:
                 self._make_again(seen, entry, seconds, calls)
         return output
 

@@ -6,6 +6,7 @@ import copy
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -39,13 +40,17 @@ class ModelRun:
 
     def forward(self) -> Any:
         """The model's forward, or its generation loop."""
+        return self.prepared()()
+
+    def prepared(self) -> Callable[[], Any]:
+        """The forward as a call whose inputs are ready: the time that they take us is not the model's."""
         called = self.model.get_submodule(self.part) if self.part else self.model
         call = called if self.method == "__call__" else getattr(called, self.method)
         args, kwargs = self.args, self.kwargs or {}
         if self.train:
             with internals.without_modes():
                 args, kwargs = with_tensors((args, kwargs), cut_off)
-        return call(*args, **kwargs)
+        return partial(call, *args, **kwargs)
 
     def loss_of(self, output: Any) -> torch.Tensor:
         """The user's loss, or the default one."""
@@ -64,10 +69,12 @@ class ModelRun:
 
     def step(self) -> Any:
         """Everything, once."""
-        if not self.train:
-            return self.forward()
+        return self.train_once(self.prepared()) if self.train else self.forward()
+
+    def train_once(self, forward: Callable[[], Any]) -> Any:
+        """A training step with a prepared forward."""
         self.model.zero_grad(set_to_none=True)
-        output = self.forward()
+        output = forward()
         self.backward(output)
         self.update()
         return output
