@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import pytest
 import torch
 from torch import nn
+from torch.nn.utils.rnn import pack_sequence
 from toys import MACS, ROWS, UP, WIDE, Net, rows
 
 import flopsight
@@ -118,6 +119,29 @@ def test_a_scalar_before_the_batch_is_not_the_batch():
     take = lambda scale, x: scale * x
 
     assert flopsight.count(Square(take), (torch.tensor(2.0), rows())).batch_size == ROWS
+
+
+SEQUENCES = {
+    "a recurrent layer takes time first": (nn.LSTM(3, 5), torch.zeros(7, 2, 3), 2),
+    "or the batch first": (nn.GRU(3, 5, batch_first=True), torch.zeros(2, 7, 3), 2),
+    "or one sequence": (nn.RNN(3, 5), torch.zeros(7, 3), 1),
+    "packed sequences": (nn.LSTM(3, 5), pack_sequence([torch.zeros(4, 3), torch.zeros(2, 3)]), 2),
+    "packed for a model of one's own": (nn.Sequential(nn.LSTM(3, 5)), pack_sequence([torch.zeros(4, 3)]), 1),
+}
+
+
+@pytest.mark.parametrize("on", ["real", "meta"])
+@pytest.mark.parametrize("case", SEQUENCES)
+def test_samples_of_sequences_are_found_where_torch_keeps_them(case, on):
+    model, given, samples = SEQUENCES[case]
+
+    assert flopsight.count(model, (given,), on=on).batch_size == samples
+
+
+def test_attention_that_takes_time_first_has_its_samples_second():
+    x = torch.zeros(5, 2, 16)
+
+    assert flopsight.count(nn.MultiheadAttention(16, 4), (x, x, x)).batch_size == 2
 
 
 def test_a_stated_batch_size_goes_into_the_throughput():

@@ -93,6 +93,19 @@ def test_calls_are_made_again_until_they_have_shown_what_we_cost(monkeypatch):
     assert profile.latency == pytest.approx(3 * 0.002)
 
 
+def test_what_marks_cost_a_short_call_is_not_taken_off_a_long_one():
+    model = Takes(real=0.1, copy=0.002)
+    watched = OneShot(model, TIME.clock)
+    watched.start()
+    model(ROWS)
+    model.real = 0.006
+    model(ROWS)
+    watched.stop()
+
+    assert watched.profile.latency == watched.profile.root.latency == pytest.approx(0.1 + 0.002)
+    assert watched.profile.timing.distortion == pytest.approx(3.0)
+
+
 def test_a_part_that_is_called_by_itself_is_made_again_by_itself():
     model = nn.Sequential(Takes(real=0.003, copy=0.002), Takes(real=1.0, copy=1.0))
     watched = OneShot(model, TIME.clock)

@@ -12,6 +12,7 @@ from loop.loops import MACS, OUT, PARAMS, ROWS, WIDE, Descent, Layer, rows
 from torch import nn
 
 import flopsight
+from flopsight.capture.time.clock import Clock
 from flopsight.errors import InputError, StateError
 from flopsight.loop.window import StepWindow
 from flopsight.results.caveats import CountedLive, CutOff, NotCalled, ShapesChanged, Window
@@ -90,6 +91,23 @@ def test_rows_of_modules_add_up_to_the_median_forward_of_the_window():
     profile = window.profile
     assert profile.latency == 2.5  # of 1, 2, 4 and 3 seconds; no single step took that
     assert profile.root.latency == 2.5
+
+
+def test_marks_around_every_module_are_in_a_minority_of_the_timed_steps_and_not_in_the_median():
+    time, model, optimizer, _ = made(range(2, 7))
+
+    def costly():
+        time.pass_by(0.5)
+        return time.seconds
+
+    window = StepWindow(model, optimizer, range(2, 7), Clock(now=costly, mark=time.read))
+    with window:
+        train(window, model, optimizer, time, [rows() for _ in range(8)])
+
+    timing = window.profile.timing
+    assert timing.forward.samples == (1.0 + 4 * 0.5, 1.0, 1.0, 1.0)  # two modules, a mark at each end
+    assert window.profile.latency == window.profile.root.latency == 1.0
+    assert window.profile["linear"].latency is not None
 
 
 def line(text, label):

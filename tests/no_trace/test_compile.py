@@ -107,6 +107,27 @@ def test_the_profile_of_a_compiled_model_says_that_it_is_timed_whole(use):
     assert profile.outside is None or profile.outside.latency is None
 
 
+@pytest.mark.parametrize("in_a_wrapper", [True, False])
+def test_a_one_shot_profiler_sees_a_model_that_is_compiled_after_it_was_handed_over(in_a_wrapper):
+    graphs = []
+    model = Plain()
+    prof = flopsight.FlopsProfiler(model)
+
+    prof.start_profile()
+    if in_a_wrapper:
+        compiled = torch.compile(model, backend=graph_count(graphs))
+    else:
+        model.compile(backend=graph_count(graphs))
+        compiled = model
+    compiled(X)
+    prof.stop_profile()
+    compiled(X)
+
+    assert len(graphs) == 1
+    assert prof.get_total_macs() == MACS
+    assert prof.profile.caveats == (CompiledWhole(),)
+
+
 def test_a_compiled_model_that_has_to_be_counted_live_still_compiles_afterwards():
     graphs = []
     model = Plain()

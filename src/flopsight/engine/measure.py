@@ -131,7 +131,8 @@ def profile(
 
     `warmup` runs come before `repeats` timed ones; after `time_budget` seconds no further repeat begins. `latency=False` does
     not time, `memory=False` does not follow memory, `timeline=True` adds one traced run. `batch_size` is the samples of a batch
-    for the throughput, where the first size of the first input is not it. `progress=True` shows what is being done: a bar in a terminal
+    for the throughput; without it, the first size of the first input, or what a layer of sequences takes for the batch.
+    `progress=True` shows what is being done: a bar in a terminal
     or a notebook, else a line a phase on stderr; a function is called with it.
 
     `on` is where it runs: "real" is the model itself, "copy" a copy of it. `strict` raises CheckFailed where an op has no

@@ -22,6 +22,7 @@ from ..capture.hooks.parallel import is_running
 from ..capture.hooks.patches import Call, compiling, module_calls, unpatched, unpatched_if_alone
 from ..capture.model.model_run import ModelRun
 from ..capture.model.sites import Site
+from ..capture.model.wrappers import compiled_from
 from ..capture.time.clock import HOSTS, Clock, clock_for, pausing
 from ..capture.time.loop_marks import model_call
 from ..capture.time.module_marks import Timer
@@ -55,6 +56,7 @@ class OneShot:
         self._made: Profile | None = None
         self._thread = 0
         self._entered = False
+        self._compiled = False
 
     def start(self, ignored: Ignored | None = None) -> None:
         """Start watching; the calls seen before are forgotten."""
@@ -66,8 +68,6 @@ class OneShot:
         # On a device the host's marks would say when work is handed over, and slow a model that is bound by the host.
         if device.type not in HOSTS:
             whole.append(NotSplit())
-        if self._given.compiled:
-            whole.append(CompiledWhole())
         self._seen, self._made = SeenCalls(Timer(self.model, self._clock.now), whole), None
         self.resume()
 
@@ -120,10 +120,13 @@ class OneShot:
     def _at_entry(self, plain: Call, call: Call, module: nn.Module, args: Any, kwargs: Any) -> Any:
         """A module is called from outside the model: count and time `call`, or leave it `plain` if it is not the model's."""
         seen = self._seen
-        watched = self.model if module is self._given.model else module
-        site = seen.timer.sites.row(watched) if seen is not None else None
+        site = seen.timer.sites.row(compiled_from(module)) if seen is not None else None
         if seen is None or site is None:
             return plain(module, *args, **kwargs)
+        self._compiled = ModelRun(module).compiled
+        if self._compiled:
+            call = plain
+            seen.whole.extend({CompiledWhole()} - {*seen.whole})
         self._entered, seen.timer.at_entry = True, None
         try:
             return self._enter(seen, site, call, (module, *args), kwargs)
@@ -154,7 +157,7 @@ class OneShot:
 
         On a device a rehearsal follows the pause. With other processes a second call could wait for them forever.
         """
-        return self._given.device.type in HOSTS and not self._given.compiled and not is_running()
+        return self._given.device.type in HOSTS and not self._compiled and not is_running()
 
     def _run_then_count(self, seen: SeenCalls, entry: CallAtEntry, call: Call, given: Any, kwargs: Any) -> Any:
         before = seen.seconds
@@ -167,7 +170,7 @@ class OneShot:
         seconds = seen.seconds - before
         with pausing(), quiet():
             calls = _count(seen, entry)
-            if calls is not None and seen.repeats(seconds):
+            if seen.repeats(seconds) and calls is not None:
                 self._make_again(seen, entry, seconds, calls)
         return output
 
@@ -198,14 +201,14 @@ class OneShot:
 
     def _unpatched(self, seen: SeenCalls) -> AbstractContextManager[None]:
         """Without our wrapper, around a call that is timed as a whole."""
-        if self._given.compiled:
+        if self._compiled:
             return unpatched()
         return unpatched_if_alone() if seen.whole else nullcontext()
 
     @property
     def _rehearses(self) -> bool:
         """True if the pause of the count would be seen: on a device a small step is bound by the host."""
-        return not (self._given.compiled or self._given.device.type in HOSTS)
+        return not (self._compiled or self._given.device.type in HOSTS)
 
     def _count_live(self, seen: SeenCalls, run: ModelRun, call: Call, given: Any, kwargs: Any) -> Any:
         """Make the call under the counter; what came before an exception is kept."""
@@ -213,8 +216,7 @@ class OneShot:
         counter = make_counter(self.model, Options(run=run))
         try:
             with counter:
-                watched = self.model if module is self._given.model else module
-                return self._time(seen, counter.watch(call), (watched, *args), kwargs)
+                return self._time(seen, counter.watch(call), (compiled_from(module), *args), kwargs)
         finally:
             seen.take(counter.tape)
 

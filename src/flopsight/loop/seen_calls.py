@@ -30,6 +30,8 @@ class SeenCalls:
     """Why only the whole is timed, and not every module."""
     tape: Tape | None = None
     seconds: float = 0.0
+    short: float = 0.0
+    """Seconds of the calls that are short enough to be made again, whether they were or not."""
     calls: list[ModelCall] = field(default_factory=list)
     first: ModelRun | None = None
     """A run like the first one, on the same device, that keeps none of the user's memory alive."""
@@ -54,8 +56,11 @@ class SeenCalls:
             self.tape.add(tape)
 
     def repeats(self, seconds: float) -> bool:
-        """Whether a call is to be made again, to see what it takes without us."""
-        return seconds < SHORT and self.plain < ENOUGH
+        """Whether a call that took `seconds` is to be made again, to see what it takes without us."""
+        if seconds >= SHORT:
+            return False
+        self.short += seconds
+        return self.plain < ENOUGH
 
     def made_again(self, seconds: float, plain: float | None) -> None:
         """Note a call that was made again, unless that came to nothing."""
@@ -65,7 +70,7 @@ class SeenCalls:
 
     @property
     def distortion(self) -> float | None:
-        """What calls took over what they take without us; None if none was made again."""
+        """What short calls took over what they take without us; None if none was made again."""
         return max(1.0, self.repeated / self.plain) if self.plain else None
 
     def profile(self, ignored: Ignored | None) -> Profile:
@@ -73,7 +78,7 @@ class SeenCalls:
         assert self.tape is not None
         # in the model's own rows: a twin has whole parameters where the model has shards
         result = build_profile(self.tape, self.timer.sites, Options(run=self.first, ignored=ignored))
-        latency = self.seconds / (self.distortion or 1.0)
+        latency = self.seconds - self.short + self.short / (self.distortion or 1.0)
         return replace(
             result,
             root=with_times(result.root, {"": latency} if self.whole else self._rows(latency)),

@@ -70,13 +70,14 @@ class SeenSteps:
         return replace(result, root=with_times(result.root, rows)) if rows else result
 
     def _rows(self, forward: Stat | None) -> dict[str, float]:
-        """Seconds by module of the median step, scaled so that they add up to the forward latency of the summary."""
-        if not self.timed or forward is None:
+        """Seconds by module of the median step that was split, scaled so that they add up to the forward latency of the summary."""
+        split = [(step, step.timer.sums()) for step in self.timed if step.timer is not None]
+        if not split or forward is None:
             return {}
-        step = middle(self.timed, lambda step: step.whole)
-        own = step.marks.seconds("forward")
-        scale = forward.median / own if own else 1.0
-        return {} if step.timer is None else {path: scale * seconds for path, seconds in step.timer.sums().items()}
+        step, rows = middle(split, lambda found: found[0].whole)
+        root_alone = all(not call.site.path for call in step.marks.calls)
+        own = rows.get("") if root_alone else step.marks.seconds("forward")
+        return {path: forward.median * (seconds / own) for path, seconds in rows.items()} if own else rows
 
     def _doubts(self, schedule: Schedule, seen: Profile, counted: PhaseMarks, *, compiled: bool) -> Iterator[Caveat]:
         first = schedule.counted

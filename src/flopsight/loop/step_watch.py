@@ -41,8 +41,11 @@ class StepWatch:
         self._clock = clock
         self._stack = ExitStack()
 
-    def begin(self, device: torch.device, *, first: bool) -> None:
-        """Attach what the role needs; `first` is the very first step of the loop, which finds no gradients."""
+    def begin(self, device: torch.device, *, first: bool, split: bool) -> None:
+        """Attach what the role needs; `first` is the very first step of the loop, which finds no gradients.
+
+        Marks around every module slow a step, so only a `split` one has them.
+        """
         match self.role:
             case Role.COUNT:
                 watched = Options(memory=True, in_loop=not first, optimizers=self.marks.optimizers)
@@ -51,7 +54,7 @@ class StepWatch:
             case Role.TIME | Role.TRACE:
                 if self.role is Role.TRACE and not self._trace(device):
                     self.role = Role.TIME
-                if device.type == "cpu":  # on a device the host's marks would say when work is handed over
+                if split and device.type == "cpu":  # on a device the host's marks would say when work is handed over
                     self.timer = Timer(self._sites, self._clock.now)
                     self._stack.enter_context(self.timer.running())
         self._stack.enter_context(self.marks.running())

@@ -20,6 +20,9 @@ from .step_watch import StepWatch
 
 VALIDATION = "it called a model in eval mode without gradients, as a validation does"
 
+SPLIT_EVERY = 4
+"""Of so many timed steps, one is split by module. They are a minority, so that the medians are those of the others."""
+
 
 class StepWindow:
     """Profiles the steps of a window; `step()` ends each step of the loop, and `profile` is ready after the last.
@@ -150,7 +153,8 @@ class StepWindow:
         self._step = StepWatch(role, self.sites, self._clock, self.optimizers, on_failure)
         if role is Role.COUNT:
             self.seen.counted = self._step
-        self._step.begin(device, first=self.current == 0)
+        split = len(self.seen.timed) % SPLIT_EVERY == 0
+        self._step.begin(device, first=self.current == 0, split=split)
 
     def _end(self, *, whole: bool, unlike: str = "") -> None:
         step = self._step

@@ -73,6 +73,31 @@ def test_a_step_on_a_device_is_timed_without_waits_and_its_phases_with_them():
     assert "1.47x the step latency" in str(doubt)
 
 
+class SlowInput(torch.Tensor):
+    """Takes a second to be cut off from the graph that made it."""
+
+    @classmethod
+    def __torch_function__(cls, function, types, args=(), kwargs=None):
+        if function is torch.Tensor.detach:
+            args[0].time.pass_by(1.0)
+        return super().__torch_function__(function, types, args, kwargs or {})
+
+
+@pytest.mark.parametrize("clock", [FakeClock, FakeDeviceClock])
+def test_the_time_that_we_take_to_get_inputs_ready_is_in_no_phase(clock):
+    time = clock()
+    time.launch = getattr(time, "launch", lambda host, device: time.pass_by(host + device))
+    model = OnDevice(time, (1 * MS, 3 * MS), (2 * MS, 4 * MS))
+    given = torch.ones(1).as_subclass(SlowInput).requires_grad_()
+    given.time = time
+
+    found = measure_latency(ModelRun(model, (given,), train=True), warmup=1, repeats=2, clock=time.clock)
+
+    assert found.timing.forward.samples == pytest.approx([4 * MS] * 2)
+    assert found.timing.step.median < 1.0
+    assert found.timing.distortion == pytest.approx(1.0)
+
+
 def test_a_step_that_waits_for_the_host_takes_the_time_of_the_host():
     found = trained((3 * MS, 1 * MS), (4 * MS, 1 * MS), (1 * MS, 0.5 * MS), repeats=5)
 

@@ -6,14 +6,19 @@ import copy
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import torch
 from torch import nn
+from torch.nn.utils.rnn import PackedSequence
 
 from ...errors import InputError
 from ..hooks import internals
 from .tensors import stored_bytes, tensors_in, with_tensors
+
+OF_SEQUENCES = (nn.RNNBase, nn.MultiheadAttention, nn.Transformer)
+"""Layers of torch that take one sequence, or a batch of them in either order."""
 
 
 @dataclass(frozen=True)
@@ -35,13 +40,17 @@ class ModelRun:
 
     def forward(self) -> Any:
         """The model's forward, or its generation loop."""
+        return self.prepared()()
+
+    def prepared(self) -> Callable[[], Any]:
+        """The forward as a call whose inputs are ready: the time that they take us is not the model's."""
         called = self.model.get_submodule(self.part) if self.part else self.model
         call = called if self.method == "__call__" else getattr(called, self.method)
         args, kwargs = self.args, self.kwargs or {}
         if self.train:
             with internals.without_modes():
                 args, kwargs = with_tensors((args, kwargs), cut_off)
-        return call(*args, **kwargs)
+        return partial(call, *args, **kwargs)
 
     def loss_of(self, output: Any) -> torch.Tensor:
         """The user's loss, or the default one."""
@@ -60,10 +69,12 @@ class ModelRun:
 
     def step(self) -> Any:
         """Everything, once."""
-        if not self.train:
-            return self.forward()
+        return self.train_once(self.prepared()) if self.train else self.forward()
+
+    def train_once(self, forward: Callable[[], Any]) -> Any:
+        """A training step with a prepared forward."""
         self.model.zero_grad(set_to_none=True)
-        output = self.forward()
+        output = forward()
         self.backward(output)
         self.update()
         return output
@@ -232,8 +243,18 @@ def _check_optimizer(run: ModelRun) -> None:
 
 
 def batch_size_of(run: ModelRun) -> int | None:
-    """The first dimension of the first input that has one."""
-    return next((tensor.size(0) for tensor in run.tensors if tensor.dim() > 0), None)
+    """The first dimension of the first input that has one, unless torch keeps the samples elsewhere."""
+    first = next((tensor for tensor in run.tensors if tensor.dim() > 0), None)
+    if first is None:
+        return None
+    model = run.plain_model
+    if any(isinstance(value, PackedSequence) for value in run.args[:1]):
+        lengths = run.args[0].batch_sizes  # how many sequences are in each step; the first step has all
+        with internals.without_modes():
+            return int(lengths[0]) if type(lengths) is torch.Tensor and lengths.device.type == "cpu" else None
+    if isinstance(model, OF_SEQUENCES):
+        return first.size(0 if model.batch_first else 1) if first.dim() == 3 else 1
+    return first.size(0)
 
 
 def tokens_of(run: ModelRun) -> int | None:

@@ -22,16 +22,17 @@ def run_plain(run: ModelRun, clock: Clock) -> dict[str, float]:
     Where there is nothing to wait for, the phases add up to the step. On a device the waits would make it too long,
     so `run_steps` times it.
     """
+    forward = run.prepared()
     if not run.train:
         clock.wait()
         begin = clock.now()
-        run.forward()
+        forward()
         clock.wait()
         return {"forward": clock.now() - begin}
     run.model.zero_grad(set_to_none=True)
     clock.wait()
     marks = [clock.now()]
-    output = run.forward()
+    output = forward()
     clock.wait()
     marks.append(clock.now())
     run.backward(output)
@@ -48,10 +49,11 @@ def run_plain(run: ModelRun, clock: Clock) -> dict[str, float]:
 
 def run_steps(runs: Sequence[ModelRun], clock: Clock) -> list[float]:
     """Run training steps in a row as a loop does, with a wait before the first and after the last; seconds of each."""
+    prepared = [run.prepared() for run in runs]
     clock.wait()
     marks = [clock.mark()]
-    for run in runs:
-        run.step()
+    for run, forward in zip(runs, prepared, strict=True):
+        run.train_once(forward)
         marks.append(clock.mark())
     clock.wait()
     return [clock.seconds(begin, end) for begin, end in pairwise(marks)]
@@ -77,11 +79,12 @@ def run_with_marks(runs: Sequence[ModelRun], clock: Clock) -> list[MarkedRun]:
 
 def _run_with_marks(run: ModelRun, timer: Timer, clock: Clock) -> MarkedRun:
     timer.clear()
+    forward = run.prepared()
     if run.train:
         run.model.zero_grad(set_to_none=True)
     clock.wait()
     begin = clock.now()
-    output = run.forward()
+    output = forward()
     clock.wait()
     wall = clock.now() - begin
     rows = timer.sums()
