@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from flopsight.errors import OutputError
-from flopsight.integrations.follower import Follower
+from flopsight.integrations.watched_training import Follower
 
 X = torch.ones(4, 8)
 

@@ -25,7 +25,7 @@ from ..loop.monitor.sinks import as_list
 from ..results.profile import Profile
 from ..results.records import PHASES
 from ..results.run import Run
-from .monitored_training import MonitoredTraining
+from .watched_training import MonitoredTraining
 
 _DEEPSPEEDS_OWN = _runtime.FlopsProfiler
 

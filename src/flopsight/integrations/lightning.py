@@ -11,7 +11,7 @@ from typing import Any
 from lightning.pytorch import Callback, LightningModule, Trainer
 
 from ..distributed.topology import world_of
-from .monitored_training import WatchedTraining
+from .watched_training import WatchedTraining
 
 
 class FlopsightCallback(WatchedTraining, Callback):  # type: ignore[misc]

@@ -278,7 +278,7 @@ class Profile(Worked, Shown, FixedTables):
 
     def to_frame(self) -> Any:
         """One row a module, as a pandas DataFrame."""
-        from ..render.frame import to_frame
+        from ..render.rows import to_frame
 
         return to_frame(self)
 
