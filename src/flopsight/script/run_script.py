@@ -24,7 +24,7 @@ ELSEWHERE = (
 def profile_script(program: Program, search: Search, report: Delivery) -> int:
     """Run the program, profile the steps looked for, and answer with the script's own exit code."""
     process = os.getpid()
-    watched: list[ScriptLoop] = []
+    watched: list[ScriptLoop | None] = []
 
     def deliver(profile: Profile) -> None:
         report.deliver(_named(profile, program))
@@ -37,6 +37,7 @@ def profile_script(program: Program, search: Search, report: Delivery) -> int:
             loop.watch()
         except Exception as problem:
             report.excuse(problem)
+            watched.append(None)
         else:
             watched.append(loop)
 
@@ -49,6 +50,8 @@ def profile_script(program: Program, search: Search, report: Delivery) -> int:
         report.say(f"{program.label} did not import torch, so nothing was profiled. {advice}".rstrip())
         return ending.code
     loop = watched[0]
+    if loop is None:
+        return ending.code
     loop.end(ending.problem)
     if not loop.delivered and loop.rank == 0:
         advice = ELSEWHERE if ending.problem is None else ""
