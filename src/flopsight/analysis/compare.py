@@ -1,6 +1,6 @@
 """What changed between two profiles: figures of the whole, and modules.
 
-Costs, parameters and bytes are exact, so any difference is a change. Times are compared only where both profiles come
+Costs, parameters and bytes are exact, so any difference is a change. Times are compared only if both profiles come
 from the same device, and count as changed only beyond a tolerance and their own spread.
 """
 
@@ -67,7 +67,7 @@ class Comparison(InNotebooks):
     removed: tuple[Node, ...]
     """Modules that are gone, like `added`."""
     why_no_times: str = ""
-    """Why times are not compared, where they are not."""
+    """Why times are not compared, if they are not."""
     counterparts: Mapping[str, str] = field(default_factory=dict)
     """For every module that is in both, its path after and its path before: an insertion moves those that follow."""
 

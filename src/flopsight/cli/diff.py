@@ -19,7 +19,7 @@ def diff(
     after: Annotated[Path, typer.Argument(metavar="AFTER", help="The profile to compare with it.", show_default=False)],
     fail_on: Annotated[
         list[str] | None,
-        typer.Option("--fail-on", metavar="FIGURE:SHARE", help="Fail (exit code 1) where it got worse by more: flops:0%, latency:10%."),
+        typer.Option("--fail-on", metavar="FIGURE:SHARE", help="Fail (exit code 1) if it got worse by more: flops:0%, latency:10%."),
     ] = None,
     tolerance: Annotated[str, typer.Option("--tolerance", help="Times that differ by less are the same.")] = "5%",
     format: Annotated[str, typer.Option("-f", "--format", help="How to print: text, or markdown for a pull request.")] = "text",

@@ -72,7 +72,7 @@ def profile(
     draft_length: Annotated[
         int, typer.Option("--draft-length", help="Tokens that --draft proposes in a round.", min=1)
     ] = 4,
-    strict: Annotated[bool, typer.Option("--strict", help="Fail (exit code 1) where an op is not counted.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Fail (exit code 1) if an op is not counted.")] = False,
     repeats: Annotated[int, typer.Option("--repeats", help="Timed runs.", min=1)] = 10,
     warmup: Annotated[int, typer.Option("--warmup", help="Runs before the timed ones.", min=0)] = 3,
     time_budget: Annotated[

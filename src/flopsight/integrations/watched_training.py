@@ -58,13 +58,13 @@ class Follower:
         self._waited = False
 
     def step_begins(self) -> None:
-        """A step begins, or its next batch, where gradients accumulate."""
+        """A step begins, or its next batch, if gradients accumulate."""
         if self._window is not None and not self._in_step:
             self._window.resume(waited=self._waited)
             self._in_step = self._waited = True
 
     def step_ends(self) -> dict[str, float]:
-        """A step is over: the figures to log, where it was the last of the window."""
+        """A step is over: the figures to log, if it was the last of the window."""
         if self._window is None or not self._in_step:
             return {}
         self._in_step = False
