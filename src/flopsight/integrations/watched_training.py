@@ -28,12 +28,7 @@ from .trackers import scalars
 class Follower:
     """A framework calls it when training and its steps begin and end; a step ends with the optimizer's update."""
 
-    def __init__(
-        self,
-        steps: Iterable[int] = range(2, 7),
-        save_to: str | Path | None = None,
-        phases: Sequence[str] = PHASES,
-    ) -> None:
+    def __init__(self, steps: Iterable[int], save_to: str | Path | None = None, phases: Sequence[str] = PHASES) -> None:
         self.steps = checked_steps(steps)
         if save_to is not None:
             check_writable(save_to)
