@@ -26,10 +26,10 @@ def diff(
     output: Annotated[Path | None, typer.Option("-o", "--output", help="A page of it too: what.html.", show_default=False)] = None,
 ) -> None:  # fmt: skip
     """Compare two saved profiles: figures, and modules by name."""
-    from ..analysis.compare import compare, parse_limits, violations
+    from ..analysis.compare import compare, parse_allowed, violations
     from ..units import parse_share
 
-    limits = parse_limits(fail_on or [])
+    allowed = parse_allowed(fail_on or [])
     if output is not None:
         if output.suffix != ".html":
             raise InputError(
@@ -40,7 +40,7 @@ def diff(
     if len(runs) == 2:
         from ..render.run_page import difference
 
-        if output is not None or limits or format != "text":
+        if output is not None or allowed or format != "text":
             raise InputError("Two monitored runs are compared as text: leave out --fail-on, -f and -o.")
         print(difference(*runs))
         return
@@ -57,6 +57,6 @@ def diff(
         print(comparison.render(format))
     if output is not None:
         comparison.to_html(output)
-    broken = violations(comparison, limits)
+    broken = violations(comparison, allowed)
     if broken:
         raise CheckFailed(" ".join(broken))
