@@ -184,7 +184,7 @@ def _present(results: Profile | Generation, view: View, *, strict: bool) -> None
 
 @dataclass(frozen=True)
 class Served:
-    """How tokens are generated: what --generate, --cache, --weights, --draft, --accept and --draft-length say.
+    """How tokens are generated, a prompt and those after it counted and timed apart: what --generate, --cache, --weights, --draft, --accept and --draft-length say.
 
     The fields are arguments of `flopsight.generation`.
     """

@@ -187,6 +187,9 @@ def _unknown(path: str, module: nn.Module, style: Any) -> InputError:
     )
 
 
+# -- expert parallelism: each rank has some experts, and tokens are sent to those they chose
+
+
 def spread_experts(model: nn.Module, mesh: DeviceMesh) -> list[nn.Module]:
     """Leave on this rank its experts, and send tokens to the others' as transformers does; gives the modules of experts.
 

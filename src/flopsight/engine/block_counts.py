@@ -261,7 +261,7 @@ def _texts(shape: Sequence[int] | Sequence[str] | str | None) -> list[str]:
 
 
 class CompiledSteps:
-    """Traces a model with few blocks, and remembers what its steps keep."""
+    """Memory of compiled steps for any micro-batch: two are traced, and all others lie on the line through them."""
 
     def __init__(self, trace: Callable[[int, Depth], CompiledBytes]) -> None:
         self._trace = trace

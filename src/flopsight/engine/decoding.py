@@ -252,6 +252,9 @@ def _seconds(clock: Any, work: Callable[[], None]) -> float:
     return float(clock.now() - begun)
 
 
+# -- the draft of speculative decoding: counted at the same prompts as the model that checks it
+
+
 def check_draft(draft: object, acceptance: float | None, length: int) -> None:
     """Refuse a chance that is not one, or is that of no draft, and a draft without tokens."""
     if draft is None:

@@ -134,6 +134,9 @@ def _settings(torch: Any, place: Any) -> tuple[frozenset[str], bool]:
     return tf32_users(torch), half_accumulation(torch)
 
 
+# -- how torch trades precision for speed on a GPU, under the names that each release gives the settings
+
+
 def tf32_users(torch: Any) -> frozenset[str]:
     """Who may run float32 as TF32: `matmul`, `cudnn`. MIOpen has no TF32."""
     homes = {"matmul": torch.backends.cuda.matmul}
