@@ -1,4 +1,4 @@
-"""What is being done and for how long: a bar in a terminal or a notebook, a line a phase where it is asked for."""
+"""What is being done and for how long: a bar in a terminal or a notebook, a line a phase if it is asked for."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def begin_line(stream: TextIO) -> None:
 class Progress:
     """Shows what is done now: `with Progress() as say: say("counting")`.
 
-    A terminal and a notebook get a bar. Anything else gets nothing, or a line for each phase where that is `asked` for.
+    A terminal and a notebook get a bar. Anything else gets nothing, or a line for each phase if that is `asked` for.
     """
 
     def __init__(
@@ -213,7 +213,7 @@ class Lines:
         self._last = ""
 
     def draw(self, text: str, seconds: float) -> None:
-        """Write a line where a phase begins."""
+        """Write a line when a phase begins."""
         phase = _phase(text)
         if phase != self._last:
             self._last = phase

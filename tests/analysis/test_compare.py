@@ -7,7 +7,7 @@ from hypothesis import given
 from profiles import lenet, linear, module, rooted, stack
 from random_trees import trees
 
-from flopsight.analysis.compare import compare, parse_limits, violations
+from flopsight.analysis.compare import compare, parse_allowed, violations
 from flopsight.errors import InputError
 from flopsight.results.profile import Environment, Profile
 from flopsight.results.timings import Stat, Timing
@@ -92,7 +92,7 @@ def test_times_of_different_devices_are_not_compared():
 
 
 def test_limits_are_read_from_text():
-    assert parse_limits(["flops:0%", "latency: 10%", "params:0.5"]) == {"flops": 0.0, "latency": 0.1, "params": 0.5}
+    assert parse_allowed(["flops:0%", "latency: 10%", "params:0.5"]) == {"flops": 0.0, "latency": 0.1, "params": 0.5}
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_limits_are_read_from_text():
 )
 def test_a_bad_limit_is_one_sentence(text, said):
     with pytest.raises(InputError, match=said):
-        parse_limits([text])
+        parse_allowed([text])
 
 
 def test_growth_beyond_a_limit_is_a_violation_and_shrinking_is_none():

@@ -7,7 +7,7 @@ import pytest
 from flopsight.analysis.limits.step_load import CACHE, Load, Piece
 from flopsight.analysis.serving import Serving
 from flopsight.analysis.speculation import best_length, expected_tokens, several, speculate
-from flopsight.engine.drafting import check_draft
+from flopsight.engine.decoding import check_draft
 from flopsight.errors import InputError
 from flopsight.results.ceilings import Ceilings
 from flopsight.results.costs import Cost, OpRow, Phases

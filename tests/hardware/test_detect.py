@@ -8,8 +8,7 @@ import pytest
 import torch
 
 from flopsight.errors import ConfigError, InputError
-from flopsight.hardware import precision
-from flopsight.hardware.detect import CUDNN, detect
+from flopsight.hardware.detect import CUDNN, detect, half_accumulation, tf32_products, tf32_users
 from flopsight.hardware.device_page import lines
 from flopsight.hardware.peaks import VARIABLE, Ambiguous, stated_peaks
 
@@ -106,11 +105,11 @@ def test_older_torch_has_flags_instead_of_named_precisions():
         ),
         version=SimpleNamespace(hip=None),
     )
-    assert (precision.tf32_users(older), precision.half_accumulation(older)) == ({"cudnn"}, False)
+    assert (tf32_users(older), half_accumulation(older)) == ({"cudnn"}, False)
 
-    with precision.tf32_products(older, torch.device("cuda"), allowed=True):
-        assert precision.tf32_users(older) == {"matmul", "cudnn"}
-    assert precision.tf32_users(older) == {"cudnn"}
+    with tf32_products(older, torch.device("cuda"), allowed=True):
+        assert tf32_users(older) == {"matmul", "cudnn"}
+    assert tf32_users(older) == {"cudnn"}
 
 
 def test_a_cpu_has_a_name_and_no_peak_unless_one_is_stated():

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from flopsight.errors import OutputError
-from flopsight.integrations.follower import Follower
+from flopsight.integrations.watched_training import Follower
 
 X = torch.ones(4, 8)
 
@@ -36,7 +36,7 @@ def test_a_file_that_cannot_be_written_is_refused_before_training(tmp_path):
     (tmp_path / "taken").mkdir()
 
     with pytest.raises(OutputError, match="taken cannot be written"):
-        Follower(save_to=tmp_path / "taken")
+        Follower(steps=[1], save_to=tmp_path / "taken")
 
 
 def test_a_file_that_can_no_longer_be_written_is_a_warning_and_training_goes_on(tmp_path):

@@ -32,10 +32,7 @@ FLOORS = (
         "distributed.join": "the profiles of all ranks as one job",
         "distributed.gather": "the same while the job runs",
     },
-    {
-        "render": "one file a format",
-        "script.frames": "our own frames left out of a traceback",
-    },
+    {"render": "one file a format"},
     {"targets": "models by name: finding, checking and building them"},
     {"engine": "what the public functions run"},
     {"loop": "a step, or a window of steps, in the user's own loop"},

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from flopsight import units
-from flopsight.render import csv, latex, markdown, palette
+from flopsight.render import latex, markdown, palette, rows
 
 PATH = Path(__file__).resolve().parents[2] / "frontend" / "src" / "shared.json"
 
@@ -20,7 +20,7 @@ def text() -> str:
         "phases": palette.PHASES,
         "latex": latex.SIGNS,
         "markdown": markdown.MARKUP.pattern,
-        "formula": csv.FORMULA_SIGNS,
+        "formula": rows.FORMULA_SIGNS,
     }
     return json.dumps(shared, indent=1, ensure_ascii=True) + "\n"
 

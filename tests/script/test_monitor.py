@@ -1,5 +1,6 @@
 """`flopsight run --monitor`: every step of a script, with no change to it."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -58,6 +59,18 @@ def test_a_script_that_does_not_train_says_so(tmp_path):
 
     assert done.code == 0
     assert "without a step of any optimizer" in done.err
+
+
+def test_what_keeps_a_monitor_from_beginning_is_said_alone(tmp_path):
+    (tmp_path / "run-rank0.json").mkdir()  # where the first of two ranks would write
+    rank = os.environ | {"RANK": "0", "WORLD_SIZE": "2"}
+
+    done = start(["-m", "flopsight", "run", "--monitor", "-o", "run.json", SCRIPTS / "gan.py"], tmp_path, rank)
+
+    assert done.code == 0
+    assert len(done.said) == 1
+    assert "run-rank0.json" in done.err
+    assert "did not import torch" not in done.err
 
 
 FOLDS = """

@@ -14,7 +14,7 @@ def parse_budget(budget: Mapping[str, str | float]) -> dict[str, float]:
 
 
 def check(profile: Profile, budget: Mapping[str, str | float]) -> list[str]:
-    """One sentence for every figure that is over its budget, or that the profile does not have; none where all hold."""
+    """One sentence for every figure that is over its budget, or that the profile does not have; none if all hold."""
     broken = []
     for name, limit in parse_budget(budget).items():
         known = figure(name)

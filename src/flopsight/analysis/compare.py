@@ -1,6 +1,6 @@
 """What changed between two profiles: figures of the whole, and modules.
 
-Costs, parameters and bytes are exact, so any difference is a change. Times are compared only where both profiles come
+Costs, parameters and bytes are exact, so any difference is a change. Times are compared only if both profiles come
 from the same device, and count as changed only beyond a tolerance and their own spread.
 """
 
@@ -67,7 +67,7 @@ class Comparison(InNotebooks):
     removed: tuple[Node, ...]
     """Modules that are gone, like `added`."""
     why_no_times: str = ""
-    """Why times are not compared, where they are not."""
+    """Why times are not compared, if they are not."""
     counterparts: Mapping[str, str] = field(default_factory=dict)
     """For every module that is in both, its path after and its path before: an insertion moves those that follow."""
 
@@ -172,33 +172,33 @@ def _value(key: str, node: Node, *, own: bool = False) -> float:
     return (read(node) if read else None) or 0
 
 
-def parse_limits(texts: Iterable[str]) -> dict[str, float]:
+def parse_allowed(texts: Iterable[str]) -> dict[str, float]:
     """`["flops:0%", "latency:10%"]` as the growth allowed for each figure."""
-    limits = {}
+    allowed = {}
     for text in texts:
         name, colon, share = text.partition(":")
         if not colon:
             raise InputError(f"{text!r} is not a limit. Write it like flops:0% or latency:10%.")
-        limits[figure(name.strip()).key] = units.parse_share(share)
-    return limits
+        allowed[figure(name.strip()).key] = units.parse_share(share)
+    return allowed
 
 
-def violations(comparison: Comparison, limits: Mapping[str, float]) -> list[str]:
-    """One sentence for every figure that got worse by more than its limit, or that cannot be compared."""
+def violations(comparison: Comparison, allowed: Mapping[str, float]) -> list[str]:
+    """One sentence for every figure that got worse by more than is allowed, or that cannot be compared."""
     broken = []
-    for name, limit in limits.items():
+    for name, most in allowed.items():
         known, change = figure(name), comparison[name]
         growth = change.growth
         if known.is_time and comparison.why_no_times:
             broken.append(f"{name} cannot be compared: {comparison.why_no_times}.")
         elif growth is None:
             broken.append(f"{name} cannot be compared: one of the profiles does not have it.")
-        elif (-growth if known.more_is_better else growth) > limit:
+        elif (-growth if known.more_is_better else growth) > most:
             assert change.before is not None and change.after is not None  # noqa: PT018
             verb = "fell" if known.more_is_better else "grew"
             by = "from nothing" if growth == float("inf") else f"by {abs(growth):.2%}"
             values = f"{known.text(change.before)} to {known.text(change.after)}"
-            broken.append(f"{name} {verb} {by}, {values}; allowed is {limit:.2%}.")
+            broken.append(f"{name} {verb} {by}, {values}; allowed is {most:.2%}.")
     return broken
 
 

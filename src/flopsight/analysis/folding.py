@@ -19,7 +19,7 @@ def fold(root: Node) -> Node:
     """Draw consecutive, numbered, identical siblings as one.
 
     Identical are subtrees with the same names, kinds, parameters, shapes, calls and costs; their times may differ.
-    Blocks whose names only end in a number are folded where they have submodules, so `fc1` and `fc2` stay apart.
+    Blocks whose names only end in a number are folded if they have submodules, so `fc1` and `fc2` stay apart.
     """
     likeness = _Likeness()
 

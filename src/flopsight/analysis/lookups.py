@@ -1,4 +1,4 @@
-"""Tables of vectors: how much of a table a lookup reads, where nothing else reads all of it."""
+"""Tables of vectors: how much of a table a lookup reads, if nothing else reads all of it."""
 
 from __future__ import annotations
 

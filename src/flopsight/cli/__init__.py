@@ -70,7 +70,7 @@ def _answer(words: Sequence[str]) -> int:
 
 
 def _prepare_streams() -> None:
-    """Let every text be written, whatever the terminal's encoding, also where a stream is closed."""
+    """Let every text be written, whatever the terminal's encoding, also if a stream is closed."""
     sys.stdout = sys.stdout or Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
     sys.stderr = sys.stderr or Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):

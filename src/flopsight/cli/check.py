@@ -26,7 +26,7 @@ def check(
         ),
     ] = None,
 ) -> None:
-    """Hold a saved profile to a budget; exit code 1 where it is over."""
+    """Hold a saved profile to a budget; exit code 1 if it is over."""
     from ..analysis.budget import check as broken_budgets
 
     if budget is None and not PROJECT.exists():

@@ -47,5 +47,5 @@ def demo(
 
 
 def _command() -> str:
-    """How the user can call us again: by name where the shell would find it."""
+    """How the user can call us again: by name if the shell would find it."""
     return "flopsight" if which("flopsight") else shlex.join([sys.executable, "-m", "flopsight"])

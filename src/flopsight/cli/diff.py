@@ -19,17 +19,17 @@ def diff(
     after: Annotated[Path, typer.Argument(metavar="AFTER", help="The profile to compare with it.", show_default=False)],
     fail_on: Annotated[
         list[str] | None,
-        typer.Option("--fail-on", metavar="FIGURE:SHARE", help="Fail (exit code 1) where it got worse by more: flops:0%, latency:10%."),
+        typer.Option("--fail-on", metavar="FIGURE:SHARE", help="Fail (exit code 1) if it got worse by more: flops:0%, latency:10%."),
     ] = None,
     tolerance: Annotated[str, typer.Option("--tolerance", help="Times that differ by less are the same.")] = "5%",
     format: Annotated[str, typer.Option("-f", "--format", help="How to print: text, or markdown for a pull request.")] = "text",
     output: Annotated[Path | None, typer.Option("-o", "--output", help="A page of it too: what.html.", show_default=False)] = None,
 ) -> None:  # fmt: skip
     """Compare two saved profiles: figures, and modules by name."""
-    from ..analysis.compare import compare, parse_limits, violations
+    from ..analysis.compare import compare, parse_allowed, violations
     from ..units import parse_share
 
-    limits = parse_limits(fail_on or [])
+    allowed = parse_allowed(fail_on or [])
     if output is not None:
         if output.suffix != ".html":
             raise InputError(
@@ -40,7 +40,7 @@ def diff(
     if len(runs) == 2:
         from ..render.run_page import difference
 
-        if output is not None or limits or format != "text":
+        if output is not None or allowed or format != "text":
             raise InputError("Two monitored runs are compared as text: leave out --fail-on, -f and -o.")
         print(difference(*runs))
         return
@@ -57,6 +57,6 @@ def diff(
         print(comparison.render(format))
     if output is not None:
         comparison.to_html(output)
-    broken = violations(comparison, limits)
+    broken = violations(comparison, allowed)
     if broken:
         raise CheckFailed(" ".join(broken))

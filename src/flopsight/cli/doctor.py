@@ -25,6 +25,6 @@ def doctor(
     from ..doctor.checkup import lines
     from ..doctor.examine import examine
 
-    report = examine(device)
-    print(json.dumps(report.as_json(), indent=2) if as_json else "\n".join(lines(report)))
-    return 0 if report.fine else 1
+    examination = examine(device)
+    print(json.dumps(examination.as_json(), indent=2) if as_json else "\n".join(lines(examination)))
+    return 0 if examination.fine else 1

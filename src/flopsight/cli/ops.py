@@ -81,7 +81,7 @@ def _counted(target: str, inputs: list[str], *, train: bool, meta: bool) -> Prof
 
 
 def _place(fn: object) -> str:
-    """File and line, from the package's folder on where the formula is ours."""
+    """File and line, from the package's folder on if the formula is ours."""
     code = getattr(fn, "__code__", None)
     if code is None:
         return "?"

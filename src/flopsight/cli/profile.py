@@ -4,25 +4,29 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Annotated, Any
 
 import typer
 
+from .. import units
 from ..distributed.job_options import job_options, parse_plan, parse_switches
 from ..distributed.mesh_axes import check_dry, parse_mesh
 from ..errors import InputError
 from ..files.collector import collector_paused
+from ..hardware.named import named_ceilings
 from ..progress import COUNTING, Progress
 from ..results.generation import Generation
+from ..results.packing import packing_of
 from ..results.profile import Profile
 from ..results.timings import TIME_BUDGET
 from ..targets.early_checks import check_names
-from ..targets.inputs import parse_inputs, parse_model_dtype
+from ..targets.inputs import described, parse_inputs, parse_model_dtype
 from ..targets.loading import Target, find_target, load_target
+from ..targets.users import users_code
 from . import options
 from .completion import complete_target
-from .generate import Served, check_served, generate_tokens
 from .short_measurement import short_measurement, with_ceilings
 from .views import View, prepare_view
 
@@ -68,7 +72,7 @@ def profile(
     draft_length: Annotated[
         int, typer.Option("--draft-length", help="Tokens that --draft proposes in a round.", min=1)
     ] = 4,
-    strict: Annotated[bool, typer.Option("--strict", help="Fail (exit code 1) where an op is not counted.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Fail (exit code 1) if an op is not counted.")] = False,
     repeats: Annotated[int, typer.Option("--repeats", help="Timed runs.", min=1)] = 10,
     warmup: Annotated[int, typer.Option("--warmup", help="Runs before the timed ones.", min=0)] = 3,
     time_budget: Annotated[
@@ -176,3 +180,54 @@ def _present(results: Profile | Generation, view: View, *, strict: bool) -> None
 
         for result in [results] if isinstance(results, Profile) else [results.prefill, results.last]:
             checked(result)
+
+
+@dataclass(frozen=True)
+class Served:
+    """How tokens are generated, a prompt and those after it counted and timed apart: what --generate, --cache, --weights, --draft, --accept and --draft-length say.
+
+    The fields are arguments of `flopsight.generation`.
+    """
+
+    new_tokens: int
+    cache: str = "dynamic"
+    weights: str | None = None
+    draft: str | None = None
+    acceptance: float | None = None
+    draft_length: int = 4
+
+
+def check_served(served: Served | None, asked: Served, on: str | None) -> None:
+    """Refuse options of a generation without one, packed weights that a device has no products for, and a draft without a chance."""
+    if served is None and (asked.weights or asked.draft or asked.acceptance is not None):
+        raise InputError("--weights, --draft and --accept are about the tokens of --generate N; add it.")
+    if asked.weights:
+        _check_device_runs(asked.weights, on)
+    if asked.draft and asked.acceptance is None:
+        raise InputError("--draft needs the chance that its tokens are accepted: --accept 0.8.")
+    if asked.acceptance is not None and not asked.draft:
+        raise InputError(
+            "--accept is the chance that a token of a draft is accepted; name the draft: --draft hf:llama-3.1-8b."
+        )
+
+
+def _check_device_runs(weights: str, on: str | None) -> None:
+    runs_in = packing_of(weights).runs_in
+    if not runs_in or on is None:
+        return
+    ceilings = named_ceilings(on)
+    if not ceilings.peak(runs_in):
+        known = ", ".join(f"{dtype} {units.rate(rate)}" for dtype, rate in ceilings.flops.items() if "/" not in dtype)
+        raise InputError(
+            f"{ceilings.name} has no {weights} products, only {known}: take --weights int8 or int4, which are unpacked into the model's "
+            f"own dtype, or a device that has them, like h100-sxm."
+        )
+
+
+def generate_tokens(target: Target, served: Served, *, repeats: int) -> Generation:
+    """The prompt of a loaded target, and new tokens after it."""
+    from ..engine.decoding import generation, prompt_of
+
+    prompt = prompt_of(target)
+    with users_code(target.text, described(target.args, target.kwargs)):
+        return generation(target.model.eval(), prompt, **asdict(served), repeats=repeats)

@@ -11,9 +11,8 @@ from torch import nn
 
 from ..capture.hooks.internals import TorchDispatchMode
 from .dryrun import Answering
-from .expert_ranks import spread_experts
 from .job_options import DEFAULTS, JobOptions
-from .tp_styles import divide_products
+from .tp_styles import divide_products, spread_experts
 
 if TYPE_CHECKING:
     from torch.distributed.device_mesh import DeviceMesh

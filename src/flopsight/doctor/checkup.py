@@ -1,4 +1,4 @@
-"""One thing that was looked at, and the whole report, as a value and as lines of text."""
+"""One thing that was looked at, and the whole examination, as a value and as lines of text."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Examination:
         return not self.failed and self.standing in RUNS
 
     def as_json(self) -> dict[str, Any]:
-        """The report as plain values."""
+        """The examination as plain values."""
         return {**asdict(self), "fine": self.fine}
 
 
@@ -66,30 +66,32 @@ STANDINGS = {
 }
 
 
-def lines(report: Examination) -> list[str]:
+def lines(examination: Examination) -> list[str]:
     """What was found, check by check, and a verdict."""
-    there = report.torch != "none"
+    there = examination.torch != "none"
     page = [
-        f"flopsight {report.flopsight}, Python {report.python}",
-        f"torch {report.torch}: {STANDINGS[report.standing]}" if there else f"torch: {STANDINGS[report.standing]}",
-        *([f"device {report.device}"] if report.standing in RUNS else []),
+        f"flopsight {examination.flopsight}, Python {examination.python}",
+        f"torch {examination.torch}: {STANDINGS[examination.standing]}"
+        if there
+        else f"torch: {STANDINGS[examination.standing]}",
+        *([f"device {examination.device}"] if examination.standing in RUNS else []),
     ]
     group = ""
-    for check in report.checks:
+    for check in examination.checks:
         if check.group != group:
             group = check.group
             page += ["", group]
         page.append(f"  {'ok  ' if check.fine else 'FAIL'}  {check.name:<20} {check.found}")
         if not check.fine:
             page.append(f"        this touches: {check.touches}")
-    return [*page, "", verdict(report)]
+    return [*page, "", verdict(examination)]
 
 
-def verdict(report: Examination) -> str:
+def verdict(examination: Examination) -> str:
     """One sentence for all of it."""
-    if report.fine:
+    if examination.fine:
         return "Everything works here."
-    if report.standing not in RUNS:
+    if examination.standing not in RUNS:
         return "Without a torch that works, flopsight opens saved profiles only: `show`, `diff`, `check`."
-    touched = ", ".join(dict.fromkeys(check.touches for check in report.failed))
-    return f"{len(report.failed)} of {len(report.checks)} checks failed. Do not rely on: {touched}."
+    touched = ", ".join(dict.fromkeys(check.touches for check in examination.failed))
+    return f"{len(examination.failed)} of {len(examination.checks)} checks failed. Do not rely on: {touched}."

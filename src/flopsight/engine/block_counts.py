@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import nn
 
 from ..analysis.plan.mesh_search import Shape
-from ..analysis.plan.workload import Workload, counted_whole, extended
+from ..analysis.plan.workload import Workload, compiled, counted_whole, extended
+from ..capture.hooks.internals import NotTracedError
 from ..capture.twin.compiled_memory import CompiledBytes, compiled_bytes
 from ..distributed.blocks import repeated_blocks, without_cache
 from ..distributed.recomputing import checkpointed
@@ -26,24 +27,16 @@ from ..targets.given import given_blueprint
 from ..targets.inputs import described
 from ..targets.loading import build_target, call_with, make_blueprint
 from ..targets.users import users_code
-from .compiled_steps import CompiledSteps, Depth
 from .measure import count
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 MOST_KINDS = 4
 """Kinds of blocks up to which one and two of each are counted; a model with more is counted whole."""
 EXPERTS = ("num_local_experts", "n_routed_experts", "num_experts")
 EXPERTS_A_TOKEN = ("num_experts_per_tok", "num_experts_per_token", "moe_topk", "moe_k")
-
-
-@dataclass(frozen=True)
-class Kind:
-    """Blocks of one list that are alike."""
-
-    numbers: tuple[int, ...]
-    """Their places in the list."""
+Depth = Mapping[str, Sequence[int]]
+"""By the path of each list of blocks, those that stay in it."""
+Kinds = Mapping[str, Sequence[Sequence[int]]]
+"""By the path of each list of blocks, the places in it of those that are alike."""
 
 
 class BlockCounts:
@@ -103,7 +96,7 @@ class BlockCounts:
         return self._known[key]
 
     @cached_property
-    def _lists(self) -> dict[str, tuple[Kind, ...]]:
+    def _lists(self) -> Kinds:
         """By the path of each list of blocks, its kinds."""
         lists: dict[str, dict[Any, list[int]]] = {}
         for home in dict.fromkeys(path.rpartition(".")[0] for path in repeated_blocks(self._model)):
@@ -111,19 +104,19 @@ class BlockCounts:
                 lists.setdefault(home, {}).setdefault(_likeness(block), []).append(int(name) if name.isdigit() else -1)
         if any(number < 0 for kinds in lists.values() for numbers in kinds.values() for number in numbers):
             return {}
-        return {home: tuple(Kind(tuple(numbers)) for numbers in kinds.values()) for home, kinds in lists.items()}
+        return {home: list(kinds.values()) for home, kinds in lists.items()}
 
-    def _extended(self, micro_batch: int, checkpoint: str, lists: Mapping[str, tuple[Kind, ...]]) -> Workload | None:
-        first = {home: [kind.numbers[0] for kind in kinds] for home, kinds in lists.items()}
+    def _extended(self, micro_batch: int, checkpoint: str, lists: Kinds) -> Workload | None:
+        first = {home: [kind[0] for kind in kinds] for home, kinds in lists.items()}
         base = self._counted(micro_batch, checkpoint, first)
         depths, longer, counts = [first], [], []
         for home, kinds in lists.items():
             for kind in kinds:
-                if len(kind.numbers) > 1:
-                    more = {**first, home: sorted([*first[home], kind.numbers[1]])}
+                if len(kind) > 1:
+                    more = {**first, home: sorted([*first[home], kind[1]])}
                     depths.append(more)
                     longer.append(self._counted(micro_batch, checkpoint, more))
-                    counts.append(len(kind.numbers))
+                    counts.append(len(kind))
         found = extended(base, longer, counts, tuple(lists), _handed_on(base, lists)) if longer else None
         if found is None or self._compiled is None or checkpoint != "none":
             return found
@@ -181,7 +174,7 @@ def text_config(model: nn.Module) -> Any:
 
 
 @contextmanager
-def _with_blocks(model: nn.Module, kept: Mapping[str, Sequence[int]], checkpoint: str) -> Iterator[None]:
+def _with_blocks(model: nn.Module, kept: Depth, checkpoint: str) -> Iterator[None]:
     """Let lists of blocks hold some of them alone, checkpointed; they are put back."""
     plain: dict[str, nn.Module] = {}
     types: list[tuple[Any, list[str]]] = []
@@ -265,3 +258,39 @@ def _texts(shape: Sequence[int] | Sequence[str] | str | None) -> list[str]:
         )
     words = [str(size) for size in shape]
     return words if shape and isinstance(shape[0], str) else ["x".join(words)]
+
+
+class CompiledSteps:
+    """Memory of compiled steps for any micro-batch: two are traced, and all others lie on the line through them."""
+
+    def __init__(self, trace: Callable[[int, Depth], CompiledBytes]) -> None:
+        self._trace = trace
+        self._known: dict[int, list[CompiledBytes]] = {}
+        self._traceable = True
+
+    def remembered(self, work: Workload, micro_batch: int, depths: Sequence[Depth]) -> Workload:
+        """The work with the memory of a compiled step; as it is if the model cannot be traced."""
+        if not self._traceable:
+            return work
+        known = self._known
+        if len(known) < 2:  # a line needs two points
+            try:
+                known[micro_batch] = [self._trace(micro_batch, depth) for depth in depths]
+            except NotTracedError:
+                self._traceable = False
+                return work
+        base, *longer = known.get(micro_batch) or _on_the_line(known, micro_batch)
+        return compiled(work, base, longer)
+
+
+def _on_the_line(known: Mapping[int, Sequence[CompiledBytes]], micro_batch: int) -> list[CompiledBytes]:
+    (first, here), (second, there) = known.items()
+    share = (micro_batch - first) / (second - first)
+
+    def between(one: int, other: int) -> int:
+        return round(one + share * (other - one))
+
+    return [
+        CompiledBytes(between(a.kept, b.kept), between(a.peak, b.peak), between(a.after, b.after))
+        for a, b in zip(here, there, strict=True)
+    ]

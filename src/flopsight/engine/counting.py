@@ -231,7 +231,7 @@ class TwinCount:
 def count_on_twin(
     run: ModelRun, options: Options = DEFAULTS, make: Callable[[ModelRun], ModelRun] = twin_of
 ) -> TwinCount:
-    """Make a run on a meta twin of its model, under the counter; raises NoTwinError where that cannot be."""
+    """Make a run on a meta twin of its model, under the counter; raises NoTwinError if that cannot be."""
     target = options.target or run.device.type
     begun: Recording | None = None
     try:

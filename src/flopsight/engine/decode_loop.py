@@ -1,30 +1,44 @@
-"""The forwards of a generation with a model of transformers: the prompt, a step, and the cache between them."""
+"""The forwards of a generation with a model of transformers: the prompt, a step, the cache between them, and peaks of other sizes."""
 
 from __future__ import annotations
 
 import inspect
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from copy import deepcopy
 from typing import Any
 
 import torch
 from torch import nn
 
+from ..capture.model.positions import positions_of
 from ..capture.model.tensors import tensors_in
 from ..capture.twin.meta_copy import on_meta
 from ..errors import InputError
+from ..results.generation import Sample
 from ..results.kv_cache import DYNAMIC, CachePart, KVCache
+from ..results.profile import Profile
 
 CACHE_NAMES = ("past_key_values", "cache_params")
 """What a forward calls its keys and values, or its states."""
 GROWING = {"keys": -2, "values": -2, "indexer_keys": 1}
 """What a layer of a cache has a row of for each token, and in which dimension."""
+FAR = 64
+"""Times the batch that are counted on meta."""
+LONG = 1 << 16
+"""Tokens that are counted on meta if a model's positions have no end."""
+IDS = "input_ids"
 
 
 def is_encoder_decoder(model: nn.Module) -> bool:
     """Whether an encoder reads what a decoder then writes about."""
     return bool(getattr(getattr(model, "config", None), "is_encoder_decoder", False))
+
+
+def prompt_name(model: nn.Module) -> str:
+    """What the first forward calls the prompt: an encoder may take sound or an image in the place of token ids."""
+    return str(model.main_input_name) if is_encoder_decoder(model) else IDS
 
 
 def check_generates(model: Any) -> None:
@@ -58,7 +72,7 @@ class DecodeLoop:
     @property
     def inputs(self) -> dict[str, torch.Tensor]:
         """What the first forward takes."""
-        return {"input_ids": self._prompt}
+        return {prompt_name(self.model): self._prompt}
 
     @property
     def prompt(self) -> int:
@@ -116,7 +130,7 @@ class EncodedLoop(DecodeLoop):
     @property
     def inputs(self) -> dict[str, torch.Tensor]:
         """What the encoder takes, and the token that the decoder begins with."""
-        return {str(self.model.main_input_name): self._prompt, "decoder_input_ids": self.token}
+        return {**super().inputs, "decoder_input_ids": self.token}
 
     @property
     def prompt(self) -> int:
@@ -207,3 +221,45 @@ def _layers(cache: Any) -> list[Any]:
     if hasattr(cache, "self_attention_cache"):
         return [*_layers(cache.self_attention_cache), *_layers(cache.cross_attention_cache)]
     return getattr(cache, "layers", None) or [cache]
+
+
+# -- other batches and prompts, so that peaks are known at any size
+
+
+def samples(
+    loop: DecodeLoop, prefill: Profile, counted: Callable[[int, int | None], tuple[Profile, Profile]]
+) -> tuple[Sample, ...]:
+    """Peaks of half of each prompt and of other batches; on meta, where sizes cost nothing, of the largest ones too.
+
+    Between two sizes the peak may move, as from a product to scores of all pairs, so two near ones and two far ones are taken.
+    A model that calls more ops for more tokens, one after the other, is spared the far ones.
+    """
+    found: list[Sample] = []
+
+    def take(batch: int, tokens: int | None) -> Profile | None:
+        # a model may refuse a size that its user did not ask for
+        with suppress(Exception):
+            first, step = counted(batch, tokens)
+            found.append(Sample(batch, tokens or loop.prompt, first.at_peak, step.at_peak))
+            return first
+        return None
+
+    half = take(loop.batch, loop.prompt // 2) if prompt_name(loop.model) == IDS and loop.prompt > 1 else None
+    if not loop.token.is_meta:
+        if loop.batch > 1:
+            take(loop.batch // 2, None)
+        return tuple(found)
+    take(2 * loop.batch, None)
+    if half is None or 2 * _calls(prefill) < 3 * _calls(half):
+        for times in (FAR // 2, FAR):
+            take(times * loop.batch, None)
+        longest = (positions_of(loop.model) or max(LONG, FAR * loop.prompt)) - loop.new_tokens
+        # odd numbers: kernels of attention copy a mask whose rows are not aligned
+        for tokens in (longest // 2, longest - 1) if half is not None and longest > loop.prompt else ():
+            take(loop.batch, tokens | 1)
+    return tuple(found)
+
+
+def _calls(profile: Profile) -> int:
+    """Calls of ops that work."""
+    return sum(profile.coverage.counted.values())

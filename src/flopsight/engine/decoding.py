@@ -17,7 +17,7 @@ from ..capture.model.model_run import ModelRun
 from ..capture.model.positions import check_positions, positions_of
 from ..capture.time.clock import clock_for
 from ..errors import InputError, whole_number
-from ..results.generation import Generation, Step
+from ..results.generation import Draft, Generation, Step
 from ..results.kv_cache import CACHES, DYNAMIC, KV_CACHE, KV_COPIES
 from ..results.packing import packing_of
 from ..results.profile import Profile
@@ -27,17 +27,21 @@ from ..targets.loading import Target, load_target
 from ..targets.users import users_code
 from .counting import Recording, kept
 from .decode_loop import (
+    IDS,
     DecodeLoop,
     EncodedLoop,
     cache_tensors,
     check_generates,
     describe_cache,
     is_encoder_decoder,
+    prompt_name,
+    samples,
 )
-from .drafting import LENGTH, check_draft, check_vocabulary, with_draft
-from .memory_samples import samples
 from .packed_weights import packed_sizes
 from .run_profile import Options
+
+LENGTH = 4
+"""Tokens that are drafted in a round if nothing is said."""
 
 
 def generation(
@@ -92,9 +96,9 @@ def generation(
 def prompt_of(target: Target) -> torch.Tensor:
     """The prompt among the inputs of a target that generates."""
     check_generates(target.model)
-    name = str(target.model.main_input_name) if is_encoder_decoder(target.model) else "input_ids"
+    name = prompt_name(target.model)
     prompt = target.kwargs.get(name, target.args[0] if target.args else None)
-    if prompt is None or (name == "input_ids" and prompt.dim() != 2):
+    if prompt is None or (name == IDS and prompt.dim() != 2):
         raise InputError(f"A generation needs a prompt of token ids: -i input_ids=1x512:int64, for {target.text}.")
     found: torch.Tensor = prompt
     return found
@@ -117,8 +121,7 @@ def _check_prompts(input_ids: Any, input_shape: Sequence[int] | None) -> None:
 def _check_tokens(model: nn.Module, prompt: torch.Tensor) -> None:
     """Refuse prompts that are not rows of token ids, for a model that takes these, or that are empty."""
     size = "x".join(map(str, prompt.shape))
-    takes_ids = not is_encoder_decoder(model) or str(model.main_input_name) == "input_ids"
-    if takes_ids and (prompt.dim() != 2 or prompt.is_floating_point()):
+    if prompt_name(model) == IDS and (prompt.dim() != 2 or prompt.is_floating_point()):
         raise InputError(
             f"The prompts are {size} {str(prompt.dtype).removeprefix('torch.')}: token ids are batch x tokens, as 1x512 int64."
         )
@@ -247,3 +250,40 @@ def _seconds(clock: Any, work: Callable[[], None]) -> float:
     work()
     clock.wait()
     return float(clock.now() - begun)
+
+
+# -- the draft of speculative decoding: counted at the same prompts as the model that checks it
+
+
+def check_draft(draft: object, acceptance: float | None, length: int) -> None:
+    """Refuse a chance that is not one, or is that of no draft, and a draft without tokens."""
+    if draft is None:
+        raise InputError("acceptance is the chance that a token of a draft is accepted; give draft='hf:llama-3.1-8b'.")
+    if acceptance is None:
+        raise InputError("A draft needs the chance that its tokens are accepted: acceptance=0.8 (--accept 0.8).")
+    if isinstance(acceptance, bool) or not isinstance(acceptance, int | float) or not 0 <= acceptance <= 1:
+        raise InputError(f"acceptance is a chance from 0 to 1, not {acceptance!r}.")
+    whole_number("draft_length", length, 1)
+
+
+def check_vocabulary(model: nn.Module, draft: nn.Module) -> None:
+    """Refuse a draft that writes other tokens."""
+    words = [_vocabulary(one) for one in (model, draft)]
+    if None not in words and words[0] != words[1]:
+        raise InputError(
+            f"{type(draft).__name__} cannot draft for {type(model).__name__}: it has {words[1]:,} tokens and the other "
+            f"{words[0]:,}. A draft needs the same vocabulary."
+        )
+
+
+def with_draft(made: Generation, drafted: Generation, acceptance: float, length: int) -> Generation:
+    """The generation with a draft, which was counted at the same prompts."""
+    if made.seen != made.prompt:
+        raise InputError("An encoder-decoder is not drafted for here; leave out the draft.")
+    return replace(made, draft=Draft(drafted, float(acceptance), length))
+
+
+def _vocabulary(model: Any) -> int | None:
+    config = getattr(model, "config", None)
+    size = getattr(config.get_text_config(), "vocab_size", None) if config is not None else None
+    return size if isinstance(size, int) else None

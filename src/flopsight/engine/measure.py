@@ -64,7 +64,7 @@ def count(
     "hf:llama-3.1-8b" or "net.py:Net": it is built, in inference it runs without gradients, and `input_shape` means what
     `-i` means.
 
-    `train` runs a training step: forward, loss, backward, and the step of `optimizer` where one is given. `loss` is a function
+    `train` runs a training step: forward, loss, backward, and the step of `optimizer` if one is given. `loss` is a function
     of the model's output; without one it is `output.loss`, else the sum of the scalar outputs, else the sum of the floating outputs.
     Whatever the step changes is put back.
 
@@ -125,7 +125,7 @@ def profile(
     `model` is called with `args` and `kwargs`; a single tensor is a tuple of one. `input_shape` makes one random tensor of that
     shape instead of `args`, in the model's dtype and on its device. A string is a target as on the command line, as in `count`.
 
-    `train` runs a training step: forward, loss, backward, and the step of `optimizer` where one is given. `loss` is a function
+    `train` runs a training step: forward, loss, backward, and the step of `optimizer` if one is given. `loss` is a function
     of the model's output; without one it is `output.loss`, else the sum of the scalar outputs, else the sum of the floating outputs.
     Whatever the step changes is put back.
 
@@ -135,7 +135,7 @@ def profile(
     `progress=True` shows what is being done: a bar in a terminal
     or a notebook, else a line a phase on stderr; a function is called with it.
 
-    `on` is where it runs: "real" is the model itself, "copy" a copy of it. `strict` raises CheckFailed where an op has no
+    `on` is where it runs: "real" is the model itself, "copy" a copy of it. `strict` raises CheckFailed if an op has no
     formula.
 
     >>> import torch, flopsight
@@ -225,7 +225,7 @@ def profile_run(
 
 
 def _with_timeline(result: Profile, run: ModelRun) -> Profile:
-    """Trace one more run; where that fails, a caveat says why and the rest of the profile stays."""
+    """Trace one more run; if that fails, a caveat says why and the rest of the profile stays."""
     try:
         with own_work(), kept(run):
             return replace(result, timeline=trace_timeline(run))

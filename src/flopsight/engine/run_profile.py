@@ -53,13 +53,9 @@ class Options:
 DEFAULTS = Options()
 
 
+@rarer_collections()
 def build_profile(tape: Tape, sites: Sites, options: Options) -> Profile:
     """The profile of what a tape holds, in the rows of `sites`."""
-    with rarer_collections():
-        return _build_profile(tape, sites, options)
-
-
-def _build_profile(tape: Tape, sites: Sites, options: Options) -> Profile:
     run = options.run
     memory = tape.live.footprint() if tape.live is not None else None
     observed = _observed(tape, sites, options, memory)

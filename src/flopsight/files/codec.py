@@ -24,7 +24,7 @@ class Codec:
 
     def __init__(self, checks: Mapping[tuple[type, str], Convert], names: Mapping[str, Any]) -> None:
         self._checks = checks
-        """Readers of single fields, where the type alone allows too much."""
+        """Readers of single fields, if the type alone allows too much."""
         self._names = names
         """What type hints may name that their own module imports for type checkers only."""
         self._encoders: dict[Any, Convert | None] = {}

@@ -59,7 +59,7 @@ MOST_RANKS = 10**6
 
 
 def save(profile: Saved, path: str | Path) -> Path:
-    """Write a profile or a job; the directory is made where it is missing."""
+    """Write a profile or a job; the directory is made if it is missing."""
     return write_text(path, dumps(profile))
 
 

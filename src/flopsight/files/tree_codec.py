@@ -1,4 +1,4 @@
-"""The module tree of a profile as JSON values: flat, and small where modules are alike.
+"""The module tree of a profile as JSON values: flat, and small if modules are alike.
 
 The modules are one list, parents before children, each with the number of its children, so that a file is not nested
 however deep the model is. Equal op rows and equal costs are written once and named by their number. A path that

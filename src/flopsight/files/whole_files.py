@@ -15,7 +15,7 @@ STREAMS = ("/dev/stdout", "/dev/stderr", "/dev/fd/")
 
 
 def read_text(path: str | Path) -> str:
-    """The text of a regular file; raises OSError or UnicodeDecodeError where there is none.
+    """The text of a regular file; raises OSError or UnicodeDecodeError if there is none.
 
     A pipe or a device is refused: reading it could wait, or go on, forever.
     """
@@ -78,7 +78,7 @@ def _check_regular(path: Path) -> None:
 
 
 def _obstacle(path: Path) -> str:
-    """What keeps a file from being written; nothing where nothing does."""
+    """What keeps a file from being written; nothing if nothing does."""
     if _is_stream(path):
         return ""
     if path.exists() and not path.is_file():

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ..errors import InputError
-from . import peaks, precision
+from . import peaks
 from .dtypes import TABLE_KEYS
 from .peaks import Ambiguous, Device, stated_peaks
 
@@ -130,4 +131,46 @@ def _settings(torch: Any, place: Any) -> tuple[frozenset[str], bool]:
     """Who may use TF32, and whether float16 may accumulate in float16."""
     if place.type != "cuda":
         return frozenset(), False
-    return precision.tf32_users(torch), precision.half_accumulation(torch)
+    return tf32_users(torch), half_accumulation(torch)
+
+
+# -- how torch trades precision for speed on a GPU, under the names that each release gives the settings
+
+
+def tf32_users(torch: Any) -> frozenset[str]:
+    """Who may run float32 as TF32: `matmul`, `cudnn`. MIOpen has no TF32."""
+    homes = {"matmul": torch.backends.cuda.matmul}
+    if not torch.version.hip:
+        cudnn = torch.backends.cudnn
+        homes["cudnn"] = getattr(cudnn, "conv", cudnn)  # cuDNN's own flag, to go with 2.8
+    return frozenset(who for who, home in homes.items() if _tf32(home))
+
+
+def half_accumulation(torch: Any) -> bool:
+    """Whether float16 products may accumulate in float16; torch has the setting since 2.7."""
+    return bool(getattr(torch.backends.cuda.matmul, "allow_fp16_accumulation", False))
+
+
+@contextmanager
+def tf32_products(torch: Any, place: Any, *, allowed: bool) -> Iterator[None]:
+    """Float32 products as TF32, or not; as it was afterwards."""
+    if place.type != "cuda":
+        yield
+        return
+    home = torch.backends.cuda.matmul
+    name, value = ("fp32_precision", "tf32" if allowed else "ieee") if _has_names(home) else ("allow_tf32", allowed)
+    before = getattr(home, name)
+    setattr(home, name, value)
+    try:
+        yield
+    finally:
+        setattr(home, name, before)
+
+
+def _tf32(home: Any) -> bool:
+    return home.fp32_precision == "tf32" if _has_names(home) else bool(home.allow_tf32)
+
+
+def _has_names(home: Any) -> bool:
+    """Whether a precision is set by name; before 2.9 there is a flag instead. To go with 2.8."""
+    return hasattr(home, "fp32_precision")

@@ -20,7 +20,7 @@ ROW = "{:<15}{:<18}{:<8}{}"
 
 
 def lines(found: Found) -> list[str]:
-    """The whole report, a line an item."""
+    """The whole page, a line an item."""
     page = [f"{label:<15}{text}" for label, text in facts(found)]
     rows = peak_rows(found)
     if rows:

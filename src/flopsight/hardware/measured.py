@@ -12,11 +12,10 @@ from typing import Any
 
 from ..errors import InputError
 from ..results.ceilings import MEASURED, Ceilings
-from .detect import Found
+from .detect import Found, tf32_products
 from .efficiency import efficiencies
 from .host_calls import host_prices
 from .known_ceilings import cpu_cache
-from .precision import tf32_products
 from .sampling import FLUSH, Sampler, Sized
 
 SIDES = {"cpu": (256, 512, 1024, 2048), "other": (1024, 2048, 4096, 8192)}

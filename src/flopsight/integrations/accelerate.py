@@ -21,7 +21,7 @@ from torch import nn
 from ..distributed.topology import world_of
 from ..loop.window import check_optimizer
 from ..results.records import PHASES
-from .monitored_training import WatchedTraining
+from .watched_training import WatchedTraining
 
 
 class AcceleratedSteps(WatchedTraining):

@@ -1,4 +1,4 @@
-"""Importing this file makes DeepSpeed's engine use our profiler where its configuration enables one.
+"""Importing this file makes DeepSpeed's engine use our profiler if its configuration enables one.
 
 >>> import flopsight.integrations.deepspeed  # doctest: +SKIP
 >>> engine, *_ = deepspeed.initialize(model=model, config={"flops_profiler": {"enabled": True}, ...})  # doctest: +SKIP
@@ -25,7 +25,7 @@ from ..loop.monitor.sinks import as_list
 from ..results.profile import Profile
 from ..results.records import PHASES
 from ..results.run import Run
-from .monitored_training import MonitoredTraining
+from .watched_training import MonitoredTraining
 
 _DEEPSPEEDS_OWN = _runtime.FlopsProfiler
 
@@ -81,12 +81,12 @@ class EngineProfiler(FlopsProfiler):
         self._shot.stop()
 
     def start_profile(self, ignore_list: Iterable[Any] | None = None) -> None:
-        """Begin where the model is called past its engine; else the engine's call has begun."""
+        """Begin if the model is called past its engine; else the engine's call has begun."""
         if not self._in_engine and not self._begun:
             super().start_profile(ignore_list)
 
     def stop_profile(self) -> None:
-        """Stop where the model is called past its engine; else the end of the engine's call will."""
+        """Stop if the model is called past its engine; else the end of the engine's call will."""
         if not self._in_engine:
             super().stop_profile()
 

@@ -11,7 +11,7 @@ from typing import Any
 from lightning.pytorch import Callback, LightningModule, Trainer
 
 from ..distributed.topology import world_of
-from .monitored_training import WatchedTraining
+from .watched_training import WatchedTraining
 
 
 class FlopsightCallback(WatchedTraining, Callback):  # type: ignore[misc]
@@ -33,7 +33,7 @@ class FlopsightCallback(WatchedTraining, Callback):  # type: ignore[misc]
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
-        """A batch is done; the step is over where an optimizer has stepped."""
+        """A batch is done; the step is over if an optimizer has stepped."""
         if trainer.global_step == self._step:
             return
         self._step = trainer.global_step

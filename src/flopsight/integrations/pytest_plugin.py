@@ -29,7 +29,7 @@ class ModelProfiler:
         self.called = False
 
     def __call__(self, model: Any, args: Any = (), kwargs: Mapping[str, Any] | None = None, **options: Any) -> Profile:
-        """Profile a model like `flopsight.profile`, with its options; it is timed only where the budget asks for a time."""
+        """Profile a model like `flopsight.profile`, with its options; it is timed only if the budget asks for a time."""
         __tracebackhide__ = True
         from ..analysis.budget import check
         from ..analysis.figures import figure

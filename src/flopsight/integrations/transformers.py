@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from transformers import TrainerCallback
 
 from ..results.world import World
-from .monitored_training import WatchedTraining
+from .watched_training import WatchedTraining
 
 if TYPE_CHECKING:
     from transformers import Trainer

@@ -20,7 +20,7 @@ class Role(Enum):
     LEAD = "it is the step before the window, and shows what a usual step calls"
     COUNT = "its ops are counted, which slows it, so its times are not used"
     TIME = "it is timed"
-    TRACE = "its kernels are traced where the device has a tracer, else it is timed"
+    TRACE = "its kernels are traced if the device has a tracer, else it is timed"
 
 
 class Schedule:

@@ -76,7 +76,7 @@ class SeenCalls:
     def profile(self, ignored: Ignored | None) -> Profile:
         """The profile of all calls; costs and times are sums."""
         assert self.tape is not None
-        # in the model's own rows: a twin has whole parameters where the model has shards
+        # in the model's own rows: a twin has whole parameters if the model has shards
         result = build_profile(self.tape, self.timer.sites, Options(run=self.first, ignored=ignored))
         latency = self.seconds - self.short + self.short / (self.distortion or 1.0)
         return replace(

@@ -50,7 +50,7 @@ class Drawing:
             return drawn.read_bytes()
 
     def show(self, profile: Profile | Job | Generation, console: Console) -> None:
-        """Draw the profile on a terminal, in colour where the format is a page."""
+        """Draw the profile on a terminal, in colour if the format is a page."""
         from .console import draw, show
 
         width = self.options.get("width") or console.width

@@ -1,6 +1,6 @@
 """The older profilers' AProfiler text: parameters, operations, time and activation bytes, by depth.
 
-Activation is the growth of allocated memory during a module's forward where the device could tell it, else what was
+Activation is the growth of allocated memory during a module's forward if the device could tell it, else what was
 saved for backward.
 """
 

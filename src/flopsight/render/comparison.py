@@ -9,27 +9,27 @@ from .. import units
 from ..analysis.compare import WEIGHED, Change, Comparison, Difference, ModuleChange, differences
 from ..analysis.figures import BOOK
 from ..errors import check_known
-from ..files.printable import one_line
+from ..files.printable import one_line, printable
 from ..results.node import Node
+from .markdown import escaped, grid
 from .page import Column, Grid, Heading, Lines, Page
 from .plain import plain
-from .summary import title
+from .summary import about, title
 
 FORMATS = ("text", "markdown")
 MOST_LINES = 50
 DECISIVE = ("params", "peak_bytes", "latency", "step_latency")
 """Figures that a verdict names beside the work of the step."""
+MOST = 5
+"""Modules in the table of a comment."""
+SHARED = "share: of all FLOPs, parameters or saved activations, whichever changes most."
 _INDEX = re.compile(r"(?<![^.])\d+(?![^.])")
 
 
 def render(comparison: Comparison, format: str = "text", width: int | None = None) -> str:
     """What changed, figures first, then modules."""
     check_known(format, FORMATS, f"A comparison has no format {format!r}", "Formats:")
-    if format == "markdown":
-        from .pull_request import comment
-
-        return comment(comparison)
-    return plain(page(comparison), width)
+    return comment(comparison) if format == "markdown" else plain(page(comparison), width)
 
 
 def page(comparison: Comparison) -> Page:
@@ -170,3 +170,44 @@ def _growth(change: Change) -> str:
         return "="
     small = f"{growth:+.1%}" if abs(growth) >= 0.001 else f"{growth:+.1e}"
     return small if change.changed else f"{small} (noise)"
+
+
+# -- the comment on a pull request: a verdict, the modules that changed most, the rest to open
+
+
+def comment(comparison: Comparison) -> str:
+    """The comment; its first line is a mark by which a workflow finds it again."""
+    model = one_line(comparison.after.root.kind)
+    rows = changed_rows(comparison)
+    blocks = [
+        f"<!-- flopsight diff of {model.replace('--', '')} -->\n### What this changes in {escaped(model)}",
+        f"**{escaped(verdict(comparison))}**",
+        *([f"{grid(_modules(rows[:MOST]))}\n\n<sub>{SHARED}</sub>"] if rows else []),
+        *_details(comparison, len(rows)),
+    ]
+    return "\n\n".join(blocks) + "\n"
+
+
+def _modules(rows: list[Row]) -> Grid:
+    return Grid((
+        Column("module", tuple(row.where for row in rows), right=False),
+        Column("change", tuple(f"{row.verb}: {row.brief}" if row.brief else row.verb for row in rows), right=False),
+        Column("FLOPs of the step", tuple(_signed(row.flops) for row in rows)),
+        Column("params", tuple(_signed(row.params) for row in rows)),
+        Column("share", tuple(f"{row.weight:+.1%}" for row in rows)),
+    ))  # fmt: skip
+
+
+def _signed(more: float) -> str:
+    return f"{'+' if more > 0 else '-'}{units.si(abs(more))}" if more else "="
+
+
+def _details(comparison: Comparison, number: int) -> list[str]:
+    """What opens with a click: every figure, every module, and where both profiles were made."""
+    items = [f"- {escaped(printable(text))}" for text, _ in module_lines(comparison)]
+    said = f"Every figure{f', {number} changed module' + ('' if number == 1 else 's') if number else ''}"
+    sides = {"Before": about(comparison.before), "After": about(comparison.after)}
+    made = (f"{side}: {where}." for side, where in sides.items() if where)
+    ends = [escaped(one_line(line)) for line in (*made, *notes(comparison))]
+    inside = [grid(figure_grid(comparison)), "\n".join(items), "\n".join(ends)]
+    return [f"<details><summary>{said}</summary>", *filter(None, inside), "</details>"]

@@ -67,7 +67,7 @@ class Aggregate:
 
 
 def doubts(profile: Profile) -> list[str]:
-    """A line that names what is not counted, where anything is not, and one for every other doubt."""
+    """A line that names what is not counted, if anything is not, and one for every other doubt."""
     unknown = profile.coverage.unknown
     ops = ", ".join(f"{op} ({units.calls(missed.calls)})" for op, missed in unknown.items())
     lines = [f"Not counted: {ops}. Say what they cost with @flopsight.formula."] if unknown else []

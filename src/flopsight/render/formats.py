@@ -90,7 +90,7 @@ FORMATS = {
         Format("markdown", "render.markdown:render", top="max_rows", suffix=".md"),
         Format("latex", "render.latex:render", top="max_rows", suffix=".tex"),
         Format("json", "files.store:dumps", suffix=".json"),
-        Format("csv", "render.csv:render", suffix=".csv"),
+        Format("csv", "render.rows:render", suffix=".csv"),
         Format("trace", "render.trace:render", suffix=".trace.json", needs_timeline=True),
         Format("html", "render.html:render", suffix=".html", file_only=True),
         Format("icicle", "render.pictures:icicle", file_only=True, picture=True),

@@ -20,7 +20,7 @@ MOST_ROWS = 16
 
 
 def text(job: Job, format: Format, options: Mapping[str, Any]) -> str:
-    """The ranks where the format is a page for people, and the model."""
+    """The ranks if the format is a page for people, and the model."""
     if format.name == "json":
         return dumps(job)
     if format.name == "html":

@@ -1,4 +1,4 @@
-"""What a view consists of before it is drawn: headings, lines, and grids that drop columns where the page is narrow."""
+"""What a view consists of before it is drawn: headings, lines, and grids that drop columns if the page is narrow."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ class Column:
     """The same cells with less in them, for when the long ones do not fit."""
     style: str = ""
     styles: tuple[str, ...] = ()
-    """The style of each cell, where they differ."""
+    """The style of each cell, if they differ."""
     shares: tuple[float | None, ...] = ()
-    """What each cell is a share of the whole, where a terminal can draw a bar beside it."""
+    """What each cell is a share of the whole, if a terminal can draw a bar beside it."""
 
     def __post_init__(self) -> None:
         """Escape what does not print: a model may call its modules anything."""
@@ -52,7 +52,7 @@ class Grid:
 
     columns: tuple[Column, ...]
     depths: tuple[int, ...] | None = None
-    """How deep each row lies, where the rows are a tree."""
+    """How deep each row lies, if the rows are a tree."""
     clip_left: bool = False
     """Whether a name that is too long loses its beginning, as suits a path, or its end."""
 
@@ -76,7 +76,7 @@ class Grid:
         return replace(self, columns=(replace(columns[0], cells=cells), *columns[1:]))
 
     def left_out(self, width: int) -> str:
-        """What `fitted` leaves out and how to see it; nothing where all columns fit."""
+        """What `fitted` leaves out and how to see it; nothing if all columns fit."""
         shown = {column.title for column in self.fitted(width).columns}
         missing = [column.title.strip() for column in self.columns if column.title not in shown]
         if not missing:
@@ -106,7 +106,7 @@ class Lines:
     lines: tuple[str, ...]
     style: str = ""
     styles: tuple[str, ...] = ()
-    """The style of each line, where they differ."""
+    """The style of each line, if they differ."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "lines", tuple(map(one_line, self.lines)))
@@ -116,7 +116,7 @@ Page = Sequence[Heading | Lines | Grid]
 
 
 def terminal_width() -> int:
-    """Columns of the terminal, or 120 where there is none."""
+    """Columns of the terminal, or 120 if there is none."""
     return shutil.get_terminal_size((120, 24)).columns
 
 

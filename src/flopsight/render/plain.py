@@ -8,7 +8,7 @@ from .page import GAP, Grid, Heading, Page, terminal_width
 
 
 def plain(page: Page, width: int | None = None) -> str:
-    """The page as text, at most `width` characters wide where that can be done."""
+    """The page as text, at most `width` characters wide if that can be done."""
     width = width or terminal_width()
     blocks = []
     for part in page:

@@ -17,12 +17,12 @@ from ..files.whole_files import as_bytes
 from ..hardware.named import named_device
 from ..results.sweep import Sweep
 from . import latex, markdown
-from .csv import csv_text
 from .formats import PICTURE_SUFFIXES
 from .html.static import standalone
 from .notebook import draw
 from .page import Column, Grid, Lines, Page
 from .plain import plain
+from .rows import csv_text
 from .sweep_plot import axis_text, is_number, panels, present, svg_plots
 
 FORMATS = ("tree", "markdown", "latex", "csv", "json")

@@ -87,7 +87,7 @@ def _arguments(span: Span, profile: Profile) -> dict[str, Any]:
 
 
 def _figures(node: Node) -> dict[str, Any]:
-    """What one call of a module costs in its forward: the mean, where it was called several times."""
+    """What one call of a module costs in its forward: the mean, if it was called several times."""
     calls = max(1, node.calls)
     costs = {"macs": node.forward.macs, "flops": node.forward.flops, "bytes": node.forward.bytes}
     return {

@@ -18,13 +18,13 @@ class Ceilings(FixedTables):
 
     name: str = ""
     flops: Mapping[str, float] = field(default_factory=dict)
-    """Dense FLOP/s of matrix work by torch dtype; `float32/cudnn` where convolutions may run as TF32 and products not."""
+    """Dense FLOP/s of matrix work by torch dtype; `float32/cudnn` if convolutions may run as TF32 and products not."""
     bandwidth: float | None = None
     """Bytes per second between memory and the compute units, reads and writes together."""
     cache: int | None = None
     """Bytes of the last cache that all units share; data that fits may never reach memory."""
     cache_bandwidth: float | None = None
-    """Bytes per second of data that stays in that cache, where it was measured."""
+    """Bytes per second of data that stays in that cache, if it was measured."""
     memory: int | None = None
     """Bytes of memory."""
     link: float | None = None

@@ -181,7 +181,7 @@ class OpRow:
     """`channels_first` or `channels_last`: how the input of a convolution lies in memory; `across`: a softmax that does not run
     over the last dimension."""
     repeated: int = 0
-    """Calls that did what an earlier one had done: the same op on the same values. Looked for where memory is followed."""
+    """Calls that did what an earlier one had done: the same op on the same values. Looked for if memory is followed."""
     repeated_bytes: int = 0
     """What those calls moved; 0 with `repeated` in profiles of older versions."""
 

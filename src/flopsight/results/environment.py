@@ -26,7 +26,7 @@ class Environment:
     made: str = ""
     """When, in ISO 8601."""
     job: str = ""
-    """What the launcher calls the job, where several processes run together."""
+    """What the launcher calls the job, if several processes run together."""
 
 
 NOT_STATED = Environment()

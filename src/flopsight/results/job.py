@@ -62,7 +62,7 @@ class Job(Shown, FixedTables):
     def whole(self) -> Whole | None:
         """One replica at one rank's batch: stages summed, experts united, data-parallel ranks never.
 
-        None if a stage or a rank with experts of its own is missing, or where a rank could not count its part.
+        None if a stage or a rank with experts of its own is missing, or if a rank could not count its part.
         """
         if not self.ranks or len(self.stages) < max(profile.world.pipeline for profile in self.ranks.values()):
             return None

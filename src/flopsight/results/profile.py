@@ -64,7 +64,7 @@ class Profile(Worked, Shown, FixedTables):
     batch_size: int | None = None
     """Samples in the batch, if the inputs say so."""
     tokens: int | None = None
-    """Tokens in the batch, where the inputs say so."""
+    """Tokens in the batch, if the inputs say so."""
     trained: bool = False
     """Whether a backward ran."""
     step: int | None = None
@@ -78,21 +78,21 @@ class Profile(Worked, Shown, FixedTables):
     memory_curve: MemoryCurve | None = None
     """How memory rose and fell over the step, by kind."""
     data_flow: DataFlow | None = None
-    """Which module made the data that another one took, where memory was followed."""
+    """Which module made the data that another one took, if memory was followed."""
     peak_flops: Mapping[str, float] = field(default_factory=dict)
-    """Dense peak of the device by dtype, in FLOP/s, where the device is known."""
+    """Dense peak of the device by dtype, in FLOP/s, if the device is known."""
     ceilings: Ceilings | None = None
     """What limits are taken against: what was measured on the machine, else the datasheet's figures."""
     padding: Padding | None = None
-    """How much of the batch is padding, where a mask or a padding token among the inputs says so."""
+    """How much of the batch is padding, if a mask or a padding token among the inputs says so."""
     timeline: tuple[Span, ...] = ()
-    """One traced run, where a timeline was asked for."""
+    """One traced run, if a timeline was asked for."""
     world: World = ALONE
     """The processes that ran the model together."""
     unsharded: Whole | None = None
     """The model rebuilt without its parallel wrappers and counted; None if this rank holds all that it knows of."""
     part: str = ""
-    """Why this rank cannot know the whole model; empty where it can."""
+    """Why this rank cannot know the whole model; empty if it can."""
     dry_run: bool = False
     """Whether a mesh was tried in one process, without the other ranks."""
 
@@ -153,7 +153,7 @@ class Profile(Worked, Shown, FixedTables):
 
     @property
     def active_params(self) -> int | None:
-        """Those of `params` that one token passes, where a router chooses among experts; None if that is not known."""
+        """Those of `params` that one token passes, if a router chooses among experts; None if that is not known."""
         return self.root.active_params
 
     @property
@@ -187,7 +187,7 @@ class Profile(Worked, Shown, FixedTables):
 
     @property
     def throughput(self) -> float | None:
-        """Samples per second: of whole steps where steps were timed, else of forward passes."""
+        """Samples per second: of whole steps if steps were timed, else of forward passes."""
         stat = self.timing.whole
         return self.batch_size / stat.median if self.batch_size and stat and stat.median else None
 
@@ -278,7 +278,7 @@ class Profile(Worked, Shown, FixedTables):
 
     def to_frame(self) -> Any:
         """One row a module, as a pandas DataFrame."""
-        from ..render.frame import to_frame
+        from ..render.rows import to_frame
 
         return to_frame(self)
 

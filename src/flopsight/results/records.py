@@ -221,7 +221,7 @@ class Parameter:
     expert: bool = False
     """Whether it belongs to an expert that other ranks do not have."""
     unread: bool = False
-    """Whether no op of the forward read it, though its module ran; looked for where memory is followed."""
+    """Whether no op of the forward read it, though its module ran; looked for if memory is followed."""
     active: float | None = 1.0
     """The share of it that one token passes, the mean: k of n if a router chooses k of n experts; None if that is not known."""
     read_bytes: int | None = None

@@ -83,7 +83,7 @@ class Sweep(InNotebooks, FixedTables):
 
     def to_frame(self) -> Any:
         """The points as a pandas DataFrame."""
-        from ..render.frame import data_frame
+        from ..render.rows import data_frame
 
         return data_frame(self.rows)
 

@@ -49,7 +49,7 @@ class ModelFinder:
         self._stack.close()
 
     def _find(self, plain: Call) -> Call:
-        def finding(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
+        def searching(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
             if self._inside or self._model is not None or threading.get_ident() != self._thread:
                 return plain(module, *args, **kwargs)
             if not self._admits(compiled_from(module)):
@@ -61,7 +61,7 @@ class ModelFinder:
             # not `module(...)`: a `__call__` of the script's own, or one that it put over torch's, is already running
             return self._count(plain)(module, *args, **kwargs)
 
-        return finding
+        return searching
 
     def _count(self, plain: Call) -> Call:
         def counted(module: nn.Module, *args: Any, **kwargs: Any) -> Any:

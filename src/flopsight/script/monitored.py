@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def monitor_script(program: Program, search: Search, path: Path, every: int) -> int:
     """Run the program, write a line for each interval of its steps, and answer with the script's own exit code."""
     process = os.getpid()
-    watched: list[Monitor] = []
+    watched: list[Monitor | None] = []
     path = _for_this_rank(path)
 
     def watch() -> None:
@@ -37,6 +37,7 @@ def monitor_script(program: Program, search: Search, path: Path, every: int) -> 
             watched.append(live.__enter__())
         except Exception as problem:
             _say(str(problem) if isinstance(problem, FlopsightError) else f"{type(problem).__name__}: {problem}")
+            watched.append(None)
 
     with when_imported("torch", watch):
         ending = start_program(program)
@@ -45,9 +46,12 @@ def monitor_script(program: Program, search: Search, path: Path, every: int) -> 
     if not watched:
         _say(f"{program.label} did not import torch, so nothing was monitored. {ELSEWHERE}")
         return ending.code
-    watched[0].__exit__(None, ending.problem, None)
+    live = watched[0]
+    if live is None:
+        return ending.code
+    live.__exit__(None, ending.problem, None)
     if _rank() == 0:
-        _report(watched[0], program, path)
+        _report(live, program, path)
     return ending.code
 
 

@@ -103,7 +103,7 @@ class Delivery:
 
     @cached_property
     def _drawings(self) -> tuple[Drawing, ...]:
-        """The formats with their options, checked when the report is made."""
+        """The formats with their options, checked when the delivery is made."""
         return tuple(Drawing(known, known.checked(self._options(known))) for known in map(find, self.formats))
 
     def _files(self, path: Path) -> dict[Path, Drawing]:

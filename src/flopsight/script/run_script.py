@@ -21,22 +21,23 @@ ELSEWHERE = (
 )
 
 
-def profile_script(program: Program, search: Search, report: Delivery) -> int:
+def profile_script(program: Program, search: Search, delivery: Delivery) -> int:
     """Run the program, profile the steps looked for, and answer with the script's own exit code."""
     process = os.getpid()
-    watched: list[ScriptLoop] = []
+    watched: list[ScriptLoop | None] = []
 
     def deliver(profile: Profile) -> None:
-        report.deliver(_named(profile, program))
+        delivery.deliver(_named(profile, program))
 
     def watch() -> None:
         try:
             from .script_loop import ScriptLoop
 
-            loop = ScriptLoop(search, on_profile=deliver, on_failure=report.excuse)
+            loop = ScriptLoop(search, on_profile=deliver, on_failure=delivery.excuse)
             loop.watch()
         except Exception as problem:
-            report.excuse(problem)
+            delivery.excuse(problem)
+            watched.append(None)
         else:
             watched.append(loop)
 
@@ -46,13 +47,15 @@ def profile_script(program: Program, search: Search, report: Delivery) -> int:
         return ending.code  # a script may fork, and the child may come here too
     if not watched:
         advice = ELSEWHERE if ending.problem is None else ""
-        report.say(f"{program.label} did not import torch, so nothing was profiled. {advice}".rstrip())
+        delivery.say(f"{program.label} did not import torch, so nothing was profiled. {advice}".rstrip())
         return ending.code
     loop = watched[0]
+    if loop is None:
+        return ending.code
     loop.end(ending.problem)
     if not loop.delivered and loop.rank == 0:
         advice = ELSEWHERE if ending.problem is None else ""
-        report.say(f"{program.label} ended {_seen(loop, search, advice)}".rstrip())
+        delivery.say(f"{program.label} ended {_seen(loop, search, advice)}".rstrip())
     return ending.code
 
 

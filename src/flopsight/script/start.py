@@ -15,7 +15,7 @@ from pathlib import Path
 from types import CodeType, ModuleType
 
 from ..errors import InputError
-from .frames import without_ours
+from ..targets.users import without_ours
 
 INTERRUPTED = 130
 """The exit code that a shell reports for a program that Ctrl-C ended."""

@@ -28,7 +28,7 @@ class Call:
     remark: str = ""
     """What a reader should know of inputs that were made without being asked for."""
     together: frozenset[str] = frozenset()
-    """Names of inputs that fit one another: where one is given, the others are not made."""
+    """Names of inputs that fit one another: if one is given, the others are not made."""
 
     @classmethod
     def of(cls, inputs: Iterable[Any]) -> Call:

@@ -23,7 +23,7 @@ from .users import users_code
 def code_blueprint(address: Address) -> Blueprint:
     """A model, a class, a factory, or any of these with inputs.
 
-    Code that makes a large model when it is imported runs only when the model is built: on meta, or where it fits.
+    Code that makes a large model when it is imported runs only when the model is built: on meta, or if it fits.
     """
     small = if_small(lambda: _load(address))
 
@@ -73,7 +73,7 @@ def _load_module(name: str) -> ModuleType:
     try:
         return import_module(name)
     except ModuleNotFoundError as problem:
-        # only where the target itself is missing; what a user's module fails to import is the user's traceback
+        # only if the target itself is missing; what a user's module fails to import is the user's traceback
         if problem.name is not None and (name == problem.name or name.startswith(f"{problem.name}.")):
             raise InputError(f"There is no module {problem.name!r} to import {name} from. A target is {HELP}") from None
         raise

@@ -21,7 +21,7 @@ from .users import users_code
 TEXT_TOKENS = 77
 """Tokens of a prompt, as CLIP's text encoder gives them."""
 LATENT = 64
-"""Side of a latent image, where the configuration does not say."""
+"""Side of a latent image, if the configuration does not say."""
 
 
 def diffusers_blueprint(address: Address) -> Blueprint:
@@ -83,7 +83,7 @@ def _config(model: Any, *names: str, default: int | None = None) -> Any:
 
 
 def _latents(model: Any, batch: int, sizes: Sizes) -> Any:
-    """An image in channels and sides, or a row of patches where the model takes those."""
+    """An image in channels and sides, or a row of patches if the model takes those."""
     channels = _config(model, "in_channels", default=4)
     if "img_ids" in inspect.signature(model.forward).parameters:
         return torch.randn(batch, sizes.seq or (LATENT // 2) ** 2, channels)

@@ -104,7 +104,7 @@ def _parse_item(item: str) -> Spec:
 
 
 def batch_and_tokens(specs: Sequence[Spec]) -> tuple[int | None, int | None]:
-    """The batch of the given inputs, and the length of their sequences of tokens, where they say so."""
+    """The batch of the given inputs, and the length of their sequences of tokens, if they say so."""
     tensors = [spec for spec in specs if isinstance(spec, TensorSpec) and spec.shape]
     ids = [spec.shape[1] for spec in tensors if len(spec.shape) == 2 and spec.dtype in (None, "int64", "int32")]
     return (tensors[0].shape[0] if tensors else None), (ids[0] if ids else None)

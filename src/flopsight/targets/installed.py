@@ -72,7 +72,7 @@ def _pair(key: ast.expr, value: ast.expr) -> dict[str, str]:
 
 @cache
 def config_sources(model_type: str) -> tuple[Path, ...]:
-    """The files in which the configuration of a model type is written; empty where they are not found."""
+    """The files in which the configuration of a model type is written; empty if they are not found."""
     folder = needed_folder("transformers")
     declared = f"class {model_types().get(model_type)}("
     for name in (model_type.replace("-", "_"), *_sibling_folders(model_type)):
@@ -83,7 +83,7 @@ def config_sources(model_type: str) -> tuple[Path, ...]:
 
 
 def is_text_model(model_type: str) -> bool:
-    """Whether a model type of transformers works on nothing but text, by its source; no where that is not found."""
+    """Whether a model type of transformers works on nothing but text, by its source; no if that is not found."""
     models = [path for source in config_sources(model_type)[:1] for path in source.parent.glob("modeling_*.py")]
     return bool(models) and not any(SIGHT_AND_SOUND.search(path.read_text(encoding="utf-8")) for path in models)
 

@@ -17,11 +17,11 @@ SPECIAL = ("token_id", "token_index")
 SAMPLES = 16_000
 """One second of sound."""
 FRAMES = 128
-"""Steps of a spectrogram, where the configuration does not say how many."""
+"""Steps of a spectrogram, if the configuration does not say how many."""
 
 
 def default_call(model: Any, config: Any, sizes: Sizes) -> Call:
-    """One sequence, image or sound, by the names that the model's forward has; nothing where it wants something else."""
+    """One sequence, image or sound, by the names that the model's forward has; nothing if it wants something else."""
     takes = inspect.signature(model.forward).parameters
     batch = sizes.batch or 1
     made: dict[str, Any] = {}
@@ -44,7 +44,7 @@ def default_call(model: Any, config: Any, sizes: Sizes) -> Call:
 
 
 def _text(config: Any) -> Any:
-    """The configuration of the part that reads tokens, the first where there are two; None if there is none."""
+    """The configuration of the part that reads tokens, the first if there are two; None if there is none."""
     text = config.get_text_config(encoder=True) if config.is_encoder_decoder else config.get_text_config()
     return text if isinstance(getattr(text, "vocab_size", None), int) and text.vocab_size > 1 else None
 
@@ -100,7 +100,7 @@ def _tokens(config: Any, batch: int, sizes: Sizes) -> dict[str, Any]:
 
 
 def image_of(config: Any, batch: int, _: Sizes) -> dict[str, Any]:
-    """One image of the size in the configuration, or a short video where the model takes those."""
+    """One image of the size in the configuration, or a short video if the model takes those."""
     seen = _vision(config)
     # SigLIP 2: patches in a row, with their layout
     if hasattr(seen, "num_patches") and not hasattr(seen, "image_size"):
@@ -137,7 +137,7 @@ def _sound(config: Any, batch: int, _: Sizes) -> dict[str, Any]:
 
 
 def _series(config: Any, batch: int, _: Sizes) -> dict[str, Any]:
-    """The past of a time series, with its future where the model learns to predict it."""
+    """The past of a time series, with its future if the model learns to predict it."""
     channels = getattr(config, "num_input_channels", None)
     if channels is not None:
         return {"past_values": torch.randn(batch, config.context_length, channels)}
@@ -168,7 +168,7 @@ GRID = 16
 TOGETHER = frozenset(
     {"input_ids", "pixel_values", "image_grid_thw", "mm_token_type_ids", "token_type_ids", "pixel_attention_mask", "spatial_shapes"}
 )  # fmt: skip
-"""Inputs that fit one another; where one of them is given, the others are not made."""
+"""Inputs that fit one another; if one of them is given, the others are not made."""
 
 
 def reads_images_in_text(model: Any, config: Any) -> bool:

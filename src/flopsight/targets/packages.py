@@ -1,4 +1,4 @@
-"""Importing the libraries that models come from, also where torchvision's compiled half does not fit this torch."""
+"""Importing the libraries that models come from, also if torchvision's compiled half does not fit this torch."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def library(name: str) -> Any:
 
 
 def torchvision(*, needed: bool = True) -> Any:
-    """torchvision, also where its compiled half does not fit this torch: its models need only the names of two ops."""
+    """torchvision, also if its compiled half does not fit this torch: its models need only the names of two ops."""
     try:
         return import_module("torchvision")
     except ModuleNotFoundError:

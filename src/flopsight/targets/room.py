@@ -23,7 +23,7 @@ class TooLarge(BaseException):
 def build_within_memory(
     shown: str, build: Callable[[], Any], *, device: str | None = None, train: bool = False, optimizer: bool = False
 ) -> Any:
-    """What `build` returns; a large model is built on meta first, and refused where it does not fit."""
+    """What `build` returns; a large model is built on meta first, and refused if it does not fit."""
     small = if_small(build)
     if small is not None:
         return small

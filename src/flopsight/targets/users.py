@@ -7,11 +7,14 @@ import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import TracebackType
 
 from ..errors import FlopsightError
-from ..script.frames import EVERY_FRAME, is_ours
 
 EXIT_CODE = 3
+OURS = Path(__file__).parent.parent
+EVERY_FRAME = "FLOPSIGHT_TRACEBACK"
+"""The environment variable that keeps our frames in, for bug reports."""
 INSTALLED = {"site-packages", "dist-packages"}
 """Folders of installed libraries."""
 
@@ -55,3 +58,37 @@ def _strip(page: traceback.TracebackException) -> None:
     for linked in (page.__cause__, page.__context__):
         if linked is not None:
             _strip(linked)
+
+
+def without_ours(problem: BaseException) -> None:
+    """Remove our frames from an exception's traceback, and from the exceptions that it was raised from."""
+    if os.environ.get(EVERY_FRAME):
+        return
+    todo, seen = [problem], set[int]()
+    while todo:
+        one = todo.pop()
+        seen.add(id(one))
+        one.__traceback__ = _trimmed(one.__traceback__)
+        linked = [one.__cause__, one.__context__, *(one.exceptions if isinstance(one, BaseExceptionGroup) else ())]
+        todo += [other for other in linked if other is not None and id(other) not in seen]
+
+
+def is_ours(filename: str) -> bool:
+    """True for the profiler's files, except the embedded models, which are shown like a user's."""
+    path = Path(filename)
+    return path.is_relative_to(OURS) and not path.is_relative_to(OURS / "zoo")
+
+
+def _trimmed(trace: TracebackType | None) -> TracebackType | None:
+    kept: list[TracebackType] = []
+    while trace is not None:
+        if not is_ours(trace.tb_frame.f_code.co_filename):
+            kept.append(trace)
+        else:  # Python takes its own frames out of an import's traceback, unless ours stand between them
+            while kept and kept[-1].tb_frame.f_code.co_filename.startswith("<frozen importlib"):
+                kept.pop()
+        trace = trace.tb_next
+    below: TracebackType | None = None
+    for one in reversed(kept):
+        below = TracebackType(below, one.tb_frame, one.tb_lasti, one.tb_lineno)
+    return below

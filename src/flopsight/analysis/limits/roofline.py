@@ -3,7 +3,7 @@
 The sum adds up over the tree. Work is two FLOPs for every MAC that a kernel has to do (what a causal mask hides is left
 out) at the peak of the op's dtype; pointwise arithmetic is never what binds, so it counts by its bytes. Bytes are unfused:
 every op reads its inputs and writes its outputs. Perfect fusion moves a module's inputs, parameters and outputs alone;
-where the two disagree on what binds, the answer "depends on fusion".
+if the two disagree on what binds, the answer "depends on fusion".
 """
 
 from __future__ import annotations

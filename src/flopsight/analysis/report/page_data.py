@@ -161,7 +161,7 @@ def _ops(nodes: Sequence[Node], words: Words) -> dict[str, list[list[int]]]:
 
 
 def operators(profile: Profile, where: str = "") -> dict[str, Any] | None:
-    """Every operator by phase, over the whole profile; `where` the times were taken if limits are of another device."""
+    """Every operator by phase, over the whole profile; `where` is the device of the times if limits are of another device."""
     totals = op_totals(profile.root)
     if not totals:
         return None

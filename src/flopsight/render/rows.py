@@ -1,4 +1,4 @@
-"""One line a module with every figure, raw, for spreadsheets."""
+"""One row a module with every figure, raw: as comma-separated values for spreadsheets, or as a pandas DataFrame."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..analysis.tables import records
+from ..errors import InputError
 from ..files.printable import printable
 from ..results.profile import Profile
 
@@ -35,3 +36,17 @@ def _plain(value: str) -> str:
     """A text that a spreadsheet would run as a formula, behind an apostrophe."""
     text = printable(value)
     return f"'{text}" if text.startswith(FORMULA_SIGNS) else text
+
+
+def to_frame(profile: Profile) -> Any:
+    """One row a module, indexed by its qualified name, with every figure raw."""
+    return data_frame(records(profile)).set_index("path")
+
+
+def data_frame(rows: Sequence[Mapping[str, Any]]) -> Any:
+    """Rows as a DataFrame."""
+    try:
+        import pandas as pd
+    except ImportError:
+        raise InputError("to_frame() needs pandas, which is not installed: pip install pandas.") from None
+    return pd.DataFrame(rows)
