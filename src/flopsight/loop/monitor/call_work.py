@@ -88,7 +88,12 @@ class CallWork:
             count = kind.count
             if count is None:
                 count = self._count(step, kind, module, args, kwargs)
-            step.add(count.forward)
+            work = count.forward
+            step.flops += work.flops  # as `Step.add`, without a call
+            step.at_peak += work.at_peak
+            step.all_at_peak += work.all_at_peak
+            if work.estimated:
+                step.estimated = True
             step.given = module, args, kwargs
         step.paused = self._clock.pauses[0]
         self._began = internals.sequence_number() if grad else -1
