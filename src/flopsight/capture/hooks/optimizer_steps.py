@@ -131,7 +131,7 @@ def _call_begins(optimizer: torch.optim.Optimizer) -> bool:
 def _call_ends() -> list[_Listener]:
     """Call every listener's `end`; gives all listeners."""
     listeners = _listeners() if _unheard else _hooks.users[:]
-    for listener in listeners[::-1]:
+    for listener in reversed(listeners):
         if listener.end is not None:
             listener.end()
     return listeners

@@ -61,6 +61,15 @@ class CallGraph:
         """Whether a node was made in this call."""
         return self.begin <= internals.node_sequence(node) < self.end
 
+    def sizes(self, output: Any) -> Hashable:
+        """Rows and widths of the call's products, by kind: rows that only move between equal products do the same work."""
+        rows: Counter[Hashable] = Counter()
+        for node in _nodes_below(_nodes_of(tensors_in(output)), self.covers)[0]:
+            if _works(node):
+                for shape in internals.gradient_shapes(node):
+                    rows[node.name(), (shape or ())[1:]] += shape[0] if shape else 1
+        return frozenset(rows.items())
+
     def works_beside(self, run: set[Any]) -> bool:
         """Whether a backward that runs these nodes does other matrix work in this call than one from all its outputs."""
         here = {node for node in run if self.covers(node)}
