@@ -31,35 +31,31 @@ class OptimizerCycle:
         self._closer: ref[Any] | None = None
         self._since: list[ref[Any]] = []
         """Optimizers that stepped in the step under way; in the first cycle, all that stepped so far."""
-        self._first = True
+        self.settled = False
+        """True once the first cycle is over, so that ends do not move."""
         self._seen: WeakSet[Any] = WeakSet()
         self._fleeting = False
         """True once a closing optimizer was deleted. Kept, because a window may hold the next one when that is replaced."""
 
-    @property
-    def settled(self) -> bool:
-        """True once the first cycle is over, so that ends do not move."""
-        return not self._first
-
     def stepped(self, optimizer: Any) -> Boundary:
         """Note that an optimizer has stepped."""
-        if not self._first and not self._since and self._closes(optimizer):
+        if self.settled and not self._since and self._closer is not None and self._closer() is optimizer:
             self.steps += 1
             return Boundary.ENDED
         known = any(other() is optimizer for other in self._since)
         if self._replaces(optimizer):
-            self._first = False
+            self.settled = True
             self._since.clear()
             self._closer = ref(optimizer)
             self.steps += 1
             return Boundary.ENDED
-        if self._first and not known:
+        if not self.settled and not known:
             self._since.append(ref(optimizer))
             self._closer = ref(optimizer)
             moved, self.steps = self.steps > 0, 1
             return Boundary.MOVED if moved else Boundary.ENDED
-        if self._first:
-            self._first = False
+        if not self.settled:
+            self.settled = True
             self._since.clear()
             known = False
         if self._closes(optimizer) or known:

@@ -143,3 +143,64 @@ def test_a_backward_from_an_edge_of_the_graph_is_counted():
     seen, _ = watched(loop, every=1)
 
     assert model_flops(seen) == [UP + DOWN + (DOWN + DOWN + UP)] * 3
+
+
+class TwoHeads(nn.Module):
+    """Gives both outputs in every call."""
+
+    def __init__(self):
+        super().__init__()
+        self.body, self.one, self.other = nn.Linear(WIDE, WIDE), nn.Linear(WIDE, 3), nn.Linear(WIDE, 5)
+
+    def forward(self, x):
+        hidden = self.body(x)
+        return self.one(hidden), self.other(hidden)
+
+
+BODY, ONE, OTHER = (2 * ROWS * WIDE * wide for wide in (WIDE, 3, 5))
+BOTH = BODY + ONE + OTHER + (BODY + 2 * ONE + 2 * OTHER)
+"""Forward, and backward from the sum of both outputs: the batch needs no gradient."""
+
+
+def test_a_loss_that_takes_its_outputs_in_turn_has_the_backward_of_the_one_it_took():
+    def loop(model, optimizer, live):
+        for number in range(6):
+            optimizer.zero_grad()
+            one, other = model(rows(ROWS))
+            (one if number % 2 else other).sum().backward()
+            optimizer.step()
+
+    seen, _ = watched(loop, model=TwoHeads(), every=1)
+
+    assert model_flops(seen) == [2176, 1920] * 3
+    assert [BOTH - 2 * ONE, BOTH - 2 * OTHER] == [2176, 1920]
+
+
+def test_a_loss_that_takes_one_output_twice_has_no_backward_of_the_other():
+    def loop(model, optimizer, live):
+        for both in (True, True, False, True, False):
+            optimizer.zero_grad()
+            one, other = model(rows(ROWS))
+            (one.sum() + (other if both else one).sum()).backward()
+            optimizer.step()
+
+    seen, _ = watched(loop, model=TwoHeads(), every=1)
+
+    assert model_flops(seen) == [BOTH, BOTH, BOTH - 2 * OTHER, BOTH, BOTH - 2 * OTHER]
+
+
+def test_equal_products_of_the_loss_are_counted_as_often_as_they_run():
+    counts = (2, 2, 3, 3, 2, 1, 1, 3)
+
+    def loop(model, optimizer, live):
+        square = torch.ones(3, 3)
+        for count in counts:
+            optimizer.zero_grad()
+            one, other = model(rows(ROWS))
+            (sum((one @ square).sum() for _ in range(count)) + other.sum()).backward()
+            optimizer.step()
+
+    seen, _ = watched(loop, model=TwoHeads(), every=1)
+
+    product = 2 * ROWS * 3 * 3  # forward, and as much for the gradient of the output
+    assert model_flops(seen) == [BOTH + 2 * product * count for count in counts]

@@ -251,6 +251,75 @@ def test_work_that_an_attribute_steers_is_right_or_not_known():
     assert all(one in (None, right) for one, right in zip(found, expected, strict=True))
 
 
+class Slim(nn.Module):
+    """Uses as many of its hidden features as an attribute says."""
+
+    def __init__(self):
+        super().__init__()
+        self.up, self.down = (nn.Parameter(torch.ones(wide)) for wide in ((WIDE, HIDDEN), (HIDDEN, OUT)))
+        self.used = HIDDEN
+
+    def forward(self, x):
+        return x @ self.up[:, : self.used] @ self.down[: self.used]
+
+
+def test_a_width_that_an_attribute_steers_is_right_or_not_known():
+    widths = (16, 16, 8, 8, 16, 8, 16)
+
+    def loop(model, optimizer, live):
+        for width in widths:
+            model.used = width
+            one_step(model, optimizer, rows(4))
+
+    seen, live = watched(loop, Slim(), every=1)
+
+    found = [record.get("flopsight/model_flops") for record in seen]
+    expected = [2 * 4 * width * (2 * WIDE + 3 * OUT) for width in widths]  # the batch needs no gradient
+    assert found[:2] == expected[:2]
+    assert found[3:] == expected[3:]  # learned by then
+    assert found[2] in (None, expected[2])
+    assert "different work" in str(live.summary())
+
+
+class Uneven(nn.Module):
+    """Sends its rows to two equal layers, in shares that an attribute says."""
+
+    def __init__(self):
+        super().__init__()
+        self.parts = nn.ModuleList(nn.Linear(WIDE, OUT, bias=False) for _ in range(2))
+        self.first = 2
+
+    def forward(self, x):
+        return torch.cat([self.parts[0](x[: self.first]), self.parts[1](x[self.first :])])
+
+
+def test_rows_that_move_between_equal_layers_are_the_same_work():
+    def loop(model, optimizer, live):
+        for first in (2, 5, 1, 7):
+            model.first = first
+            one_step(model, optimizer, rows(8))
+
+    seen, live = watched(loop, Uneven(), every=1)
+
+    assert model_flops(seen) == [2 * 2 * 8 * WIDE * OUT] * 4
+    assert not live.summary().notes
+
+
+def test_a_kind_of_step_that_comes_back_late_is_counted():
+    depths = (4, 1, 3, 2, *(3, 2, 4) * 5, 1, 1)
+
+    def loop(model, optimizer, live):
+        for depth in depths:
+            model.depth = depth
+            one_step(model, optimizer, rows(4))
+
+    seen, live = watched(loop, Deep(), every=1)
+
+    expected = [2 * 4 * WIDE * WIDE * (3 * depth - 1) for depth in depths]
+    assert [record.get("flopsight/model_flops") for record in seen] == [expected[0], None, *expected[2:]]
+    assert not live.summary().whole.estimated
+
+
 def test_code_compiled_elsewhere_hides_no_change_of_the_work():
     torch.compile(lambda x: x + 1, backend="eager")(rows(2))
 

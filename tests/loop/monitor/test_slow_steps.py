@@ -24,8 +24,8 @@ def step(forward=0.3, backward=0.5, flops=100.0):
 def after_usual_steps(slow, seconds, wait=0.1, retries=lambda: 0):
     found = SlowSteps(queues=False, retries=retries)
     for number in range(12):
-        assert not found.add(number, step(), 1.0, 0.1)
-    assert found.add(12, slow, seconds, wait) == bool(found.found)
+        assert not found.add([(number, step(), 1.0, 0.1)])
+    assert bool(found.add([(12, slow, seconds, wait)])) == bool(found.found)
     return found.found
 
 
@@ -71,10 +71,10 @@ def test_retries_of_the_allocator_since_the_last_interval_are_named_first():
 def test_quantiles_of_many_steps_are_within_a_percent_and_take_no_more_memory():
     times = StepTimes()
     for number in range(20_000):
-        times.add(0.001 * (1 + number % 1000 / 1000))
+        times.add([0.001 * (1 + number % 1000 / 1000)])
     bins = len(times._bins)
     for number in range(20_000):
-        times.add(0.001 * (1 + number % 1000 / 1000))
+        times.add([0.001 * (1 + number % 1000 / 1000)])
 
     assert times.quantiles(0.25, 0.5) == pytest.approx([0.00125, 0.0015], rel=0.01)
     assert len(times._bins) == bins < 100
@@ -102,8 +102,8 @@ def test_a_larger_batch_is_named_first_also_if_its_flops_are_not_known():
 
     found = SlowSteps(queues=False)
     for number in range(12):
-        found.add(number, of(4), 1.0, 0.1)
-    found.add(12, of(256), 9.0, 0.1)
+        found.add([(number, of(4), 1.0, 0.1)])
+    found.add([(12, of(256), 9.0, 0.1)])
 
     (slow,) = found.found
     assert slow.why.startswith("64.0 times the usual samples (a larger batch or longer sequences)")

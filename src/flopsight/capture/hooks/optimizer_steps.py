@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from operator import attrgetter
 from threading import get_ident
 from typing import Any
 
@@ -23,6 +24,7 @@ class _Listener:
     afterwards: Begin | None = None
 
 
+_beginning = attrgetter("begin")
 _unheard: set[tuple[int, _Listener]] = set()
 """Threads on which we make steps of our own, each with the listeners that are muted there meanwhile."""
 _outer: torch.optim.Optimizer | None = None
@@ -96,10 +98,10 @@ def _is_inner(optimizer: torch.optim.Optimizer) -> bool:
 
 def _begin(optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> Any:
     global _outer  # noqa: PLW0603
-    if _is_inner(optimizer):
+    if _outer is not None and _is_inner(optimizer):
         return None
     _outer = optimizer
-    if not _call_begins(optimizer):
+    if not any(map(_beginning, _hooks.users)) or not _call_begins(optimizer):
         return None
     if len(args) > 1 and callable(args[1]):
         return (args[0], _aside(optimizer, args[1]), *args[2:]), kwargs
@@ -128,8 +130,8 @@ def _call_begins(optimizer: torch.optim.Optimizer) -> bool:
 
 def _call_ends() -> list[_Listener]:
     """Call every listener's `end`; gives all listeners."""
-    listeners = _listeners()
-    for listener in listeners[::-1]:
+    listeners = _listeners() if _unheard else _hooks.users[:]
+    for listener in reversed(listeners):
         if listener.end is not None:
             listener.end()
     return listeners
@@ -137,7 +139,7 @@ def _call_ends() -> list[_Listener]:
 
 def _after(optimizer: torch.optim.Optimizer, _args: Any, _kwargs: Any) -> None:
     global _running_hooks, _outer  # noqa: PLW0603
-    if _is_inner(optimizer):
+    if _outer is not optimizer and _is_inner(optimizer):
         return
     _outer = None
     listeners = _call_ends()

@@ -6,6 +6,7 @@ A call is counted on a twin whose backward begins at the default loss. The loop'
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -26,6 +27,8 @@ PRODUCTS = ("mm", "mv", "dot", "linear", "conv", "attention", "cdist", "dist", "
 LIBRARIES = ("_DDPSink", "_PreBackward", "_PostBackward", "RegisterPostBackward", "BackwardHook")
 """Functions that parallel wrappers put around a model, and which compute nothing."""
 MOST_NODES = 300_000
+_light: set[type] = set()
+"""Types of autograd's own nodes that do no matrix work and are named like the node."""
 
 
 @dataclass(slots=True)
@@ -58,6 +61,15 @@ class CallGraph:
         """Whether a node was made in this call."""
         return self.begin <= internals.node_sequence(node) < self.end
 
+    def sizes(self, output: Any) -> Hashable:
+        """Rows and widths of the call's products, by kind: rows that only move between equal products do the same work."""
+        rows: Counter[Hashable] = Counter()
+        for node in _nodes_below(_nodes_of(tensors_in(output)), self.covers)[0]:
+            if _works(node):
+                for shape in internals.gradient_shapes(node):
+                    rows[node.name(), (shape or ())[1:]] += shape[0] if shape else 1
+        return frozenset(rows.items())
+
     def works_beside(self, run: set[Any]) -> bool:
         """Whether a backward that runs these nodes does other matrix work in this call than one from all its outputs."""
         here = {node for node in run if self.covers(node)}
@@ -73,16 +85,31 @@ def entrances(tensors: Any, calls: Sequence[CallGraph | None]) -> Hashable:
     """
     entered: set[tuple[int, int]] = set()
     own: set[Any] = set()
+    names: set[Any] = set()
+    products: list[Hashable] = []
     waiting = _nodes_of(tensors)
+    last = calls[-1] if calls else None
+    sequence, light = internals.node_sequence, _light
     while waiting and len(own) < MOST_NODES:
         node = waiting.pop()
-        place = _place(internals.node_sequence(node), calls)
-        if place is not None:
+        number = sequence(node)
+        if last is not None and last.begin <= number < last.end:
+            entered.add((0, last.end - number))
+        elif (last is None or number < last.begin) and (place := _place(number, calls)) is not None:
             entered.add(place)
         elif node not in own:
             own.add(node)
-            waiting += [below for below, _ in node.next_functions if below is not None]
-    return frozenset(entered), frozenset(map(_described, own))
+            for below, _ in node.next_functions:
+                if below is not None:
+                    waiting.append(below)
+            kind = type(node)
+            if kind in light:
+                names.add(kind)
+            elif _works(node):
+                products.append(_described(node))
+            else:
+                names.add(kind if kind in light else node.name())
+    return frozenset(entered), frozenset(names), frozenset(Counter(products).items()) if products else None
 
 
 def wanted(inputs: Any, calls: Sequence[CallGraph | None]) -> Hashable:
@@ -99,8 +126,6 @@ def _place_of_gradient(one: torch.Tensor | GradientEdge, calls: Sequence[CallGra
 
 
 def _described(node: Any) -> Hashable:
-    if not _works(node):
-        return str(node.name())
     made_of = [internals.gradient_shapes(below) for below, _ in node.next_functions if below is not None]
     return node.name(), internals.gradient_shapes(node), tuple(made_of)
 
@@ -142,6 +167,8 @@ def _given(tensors: Any) -> list[torch.Tensor | GradientEdge]:
 
 
 def _nodes_of(tensors: Any) -> list[Any]:
+    if type(tensors) is torch.Tensor:
+        return [] if tensors.grad_fn is None else [tensors.grad_fn]
     return [node for one in _given(tensors) if (node := first_node(one)) is not None]
 
 
@@ -158,10 +185,15 @@ def _nodes_below(ends: Iterable[Any], within: Callable[[Any], bool] = lambda _: 
 
 
 def _works(node: Any) -> bool:
+    if type(node) in _light:
+        return False
     name = node.name()
     if isinstance(node, BackwardCFunction):  # a function of the loop's own, whatever it does
         return not name.startswith(LIBRARIES)
-    return _is_product(name)
+    works = _is_product(name)
+    if not works and type(node).__name__ == name:
+        _light.add(type(node))
+    return works
 
 
 @cache

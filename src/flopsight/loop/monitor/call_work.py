@@ -26,8 +26,11 @@ from .step_clock import StepClock
 
 BACKWARD, GRADIENTS = -1, -3
 """In the history of a step: a backward, and which gradients it makes if not all."""
+OFTEN, SELDOM = 4, 128
+"""The sizes of a call's products are compared in so many calls of a kind, and then in one of so many."""
 MOST_PATHS = 1024
 MOST_KINDS = 4096
+STEERED = "calls with equal arguments do different work"
 HIDDEN = "The FLOPs of further steps are not known: compiled code does different work for equal arguments."
 MASKS = ("attention_mask", "decoder_attention_mask")
 
@@ -56,6 +59,8 @@ class CallWork:
         self._signatures: dict[int, Signatures] = {}
         self._live: LiveSteps | None = None
         """There if the work of a step is more or less than that of its calls."""
+        self._sizes_vary = False
+        """True once calls with equal arguments had products of other sizes."""
         self._kinds: dict[Hashable, CallKind] = {}
         self._families: dict[Hashable, int] = {}
         self._paths: dict[Hashable, tuple[int, ...]] = {}
@@ -88,7 +93,12 @@ class CallWork:
             count = kind.count
             if count is None:
                 count = self._count(step, kind, module, args, kwargs)
-            step.add(count.forward)
+            work = count.forward
+            step.flops += work.flops  # as `Step.add`, without a call
+            step.at_peak += work.at_peak
+            step.all_at_peak += work.all_at_peak
+            if work.estimated:
+                step.estimated = True
             step.given = module, args, kwargs
         step.paused = self._clock.pauses[0]
         self._began = internals.sequence_number() if grad else -1
@@ -124,16 +134,34 @@ class CallWork:
         made = end - begin
         if kind.nodes and not step.slowed and self._clock.pauses[0] != step.paused:
             made = kind.nodes  # a profiler of ours ran in the call, and made nodes of its own
-        step.nodes += (made,)
         if self._live is not None:
-            step.graphs += (CallGraph(begin, end),)
+            graph = CallGraph(begin, end)
+            step.graphs += (graph,)
+            step.nodes += ((made, graph.sizes(output)) if self._sizes_vary else made,)
             return
-        step.graphs += (CallGraph.of(begin, end, output),)
+        graph = CallGraph.of(begin, end, output)
+        step.nodes += (made,)
+        step.graphs += (graph,)
         if kind.nodes != made and given is not None:
             self._other_graph(step, kind, made, given)
+        elif kind.calls < OFTEN or not kind.calls % SELDOM:
+            self._compare_sizes(step, kind, graph, output)
+        kind.calls += 1
+
+    def _compare_sizes(self, step: Step, kind: CallKind, graph: CallGraph, output: Any) -> None:
+        """An attribute or chance may steer how wide a call works, with as many nodes as before."""
+        with pausing():
+            sizes = graph.sizes(output)
+        if kind.sizes is None or internals.times_compiled() != kind.compiled:
+            kind.sizes = sizes
+        elif sizes != kind.sizes:
+            self._sizes_vary = True
+            self._count_steps(STEERED)
+            step.work = UNKNOWN
 
     def _other_graph(self, step: Step, kind: CallKind, nodes: int, given: Given) -> None:
         """A call made another number of nodes than the one before: something steers the work that its arguments do not show."""
+        kind.sizes = None
         usual, compiled = kind.nodes, internals.times_compiled()
         if compiled != kind.compiled:  # a compiler makes nodes of its own, and code that makes others afterwards
             kind.nodes, kind.compiled = 0, compiled
@@ -142,7 +170,7 @@ class CallWork:
             return
         kind.nodes = nodes
         if usual:
-            self._count_steps("calls with equal arguments do different work")
+            self._count_steps(STEERED)
             step.work = UNKNOWN
 
     def _compiled_again(self, step: Step, kind: CallKind, given: Given) -> None:
@@ -174,7 +202,10 @@ class CallWork:
             step.history += ((GRADIENTS, wanted(inputs, step.graphs)),)
         if self._live is not None:
             return
-        outputs = tuple([graph.places for graph in step.graphs if graph is not None and len(graph.outputs) > 1])
+        outputs: tuple[Hashable, ...] = ()
+        for graph in step.graphs:
+            if graph is not None and len(graph.outputs) > 1:
+                outputs += (graph.places,)
         before = (step.history, outputs) if outputs else step.history
         path = self._paths.get(before)
         if path is None or partial:

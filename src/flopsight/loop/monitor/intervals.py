@@ -20,7 +20,8 @@ PATIENCE = 2.0
 MOST_WAITING = 16
 """Steps that wait to be read, if an interval has more: they are read in one go, which takes less time for each."""
 MOST_UNKNOWN = 1000
-OnStep = Callable[[int, Step, float, float], None]
+Timed = tuple[int, Step, float, float]
+"""Number and step, its seconds and those of data wait."""
 MakeInterval = Callable[..., Interval]
 """Makes an interval, with what else is known of it."""
 
@@ -32,17 +33,17 @@ class Intervals:
         self,
         clock: StepClock,
         every: int,
-        on_step: OnStep,
+        on_steps: Callable[[list[Timed]], None],
         on_interval: Callable[[MakeInterval, MemoryUse], None],
         found_later: Callable[[Hashable], Work],
     ) -> None:
-        """`on_step` gets number, step, seconds and seconds of data wait, when these are known and not slowed by us.
+        """`on_steps` gets steps when their times are known, without those that we slowed.
 
         `on_interval` gets a function that makes the interval, and the memory in use at its end.
         """
         self._clock = clock
         self._every = every
-        self._on_step, self._on_interval = on_step, on_interval
+        self._on_steps, self._on_interval = on_steps, on_interval
         self._waiting: deque[Step] = deque()
         self._found_later = found_later
         self._sum = IntervalSum(0)
@@ -84,10 +85,11 @@ class Intervals:
             return False
 
     def _read(self) -> None:
-        waiting, clock, on_step = self._waiting, self._clock, self._on_step
-        while waiting and (not clock.queues or self._reached(waiting[0])):
-            step = waiting.popleft()
-            seconds, whole = clock.seconds(step.began, step.ended), self._sum
+        waiting, clock, queues = self._waiting, self._clock, self._clock.queues
+        timed: list[Timed] = []
+        while waiting and (not queues or self._reached(waiting[0])):
+            step, whole = waiting.popleft(), self._sum
+            seconds = clock.seconds(step.began, step.ended) if queues else step.ended - step.began
             if step.validation_spans or step.counting_spans or step.saving_spans:
                 whole.validated += (validated := self._spans(step.validation_spans))
                 whole.saved += (saved := self._spans(step.saving_spans))
@@ -96,11 +98,16 @@ class Intervals:
                 whole.add(step)
             else:
                 wait = 0.0 if step.first_call is None else max(0.0, step.first_call - step.host_began)
-                on_step(whole.first + whole.steps, step, seconds, wait)
+                timed.append((whole.first + whole.steps, step, seconds, wait))
                 whole.add(step, seconds, wait)
-            clock.reuse(step.began)
+            if queues:
+                clock.reuse(step.began)
             if whole.steps == self._every:
+                self._on_steps(timed)
+                timed = []
                 self._end_interval()
+        if timed:
+            self._on_steps(timed)
 
     def _end_interval(self) -> None:
         self._give_incomplete()
@@ -149,7 +156,8 @@ class IntervalSum:
         """Add a step; its seconds are None if they are not known, or slowed by counting."""
         self.steps += 1
         self.memory = step.memory
-        known = not isnan(step.flops)
+        flops = step.flops
+        known = flops == flops  # noqa: PLR0124  nan is not
         if seconds is not None:
             self._timed += 1
             self._seconds += seconds
@@ -163,7 +171,7 @@ class IntervalSum:
             self._tokens += step.tokens or nan
             self._samples += step.samples or nan
         if step.calls and known:
-            self._flops += step.flops
+            self._flops += flops
         elif step.calls and len(self.unknown) < MOST_UNKNOWN:
             self.unknown.append((step.key, seconds is not None))
         else:

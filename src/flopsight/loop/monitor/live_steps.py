@@ -20,6 +20,8 @@ from .step import Step, size_of
 
 MOST_STEPS = 16
 """Steps that are counted while they run, which slows them; the work of further kinds is interpolated in their tokens."""
+MOST_VAIN = 16
+"""Further steps that are counted and turn out to be of a known kind."""
 MOST_PROFILES = 3
 """Profiles of slow steps in a run."""
 
@@ -73,6 +75,7 @@ class LiveSteps:
         self._missed: Hashable = None
         """The last step that began like a known one and then differed; steps are counted until one like it is."""
         self._done = 0
+        self._vain = 0
 
     def begin(self, step: Step, module: nn.Module, call: Call) -> Call:
         """At a call of the model: count from here on, if the step may be a new one."""
@@ -93,6 +96,9 @@ class LiveSteps:
         if self._counter.running:
             profile = self._counter.finish()
             self._beginnings.update(step.keys[:1])
+            if key in self._counted.known and self._vain < MOST_VAIN:
+                self._vain += 1
+                self._done -= 1
             if key == self._missed:
                 self._missed = None
             return self._counted.remember(key, "step", size, profile)

@@ -26,6 +26,8 @@ from ...distributed.topology import is_engine
 from ..updates import Updates
 
 Admits = Callable[[nn.Module], bool]
+SINGLE = frozenset((torch.Tensor, type(None), bool))
+"""Types of most arguments of a backward, none of which is an iterator."""
 REGISTRATIONS = (register_module_module_registration_hook, register_module_parameter_registration_hook)
 
 
@@ -222,8 +224,9 @@ class LoopWatch:
             if compiling() or self._in_backward or self._inside or threading.get_ident() != self._thread:
                 return plain(*args, **kwargs)
             self._in_backward = True
-            args = tuple(map(read_twice, args))
-            kwargs = {name: read_twice(value) for name, value in kwargs.items()}
+            if not (SINGLE.issuperset(map(type, args)) and SINGLE.issuperset(map(type, kwargs.values()))):
+                args = tuple(map(read_twice, args))
+                kwargs = {name: read_twice(value) for name, value in kwargs.items()}
             tensors = args[0] if args else kwargs.get("tensors", kwargs.get("outputs"))
             graph = args[3] if len(args) > 3 else kwargs.get("create_graph")
             place = 5 if whole else 1

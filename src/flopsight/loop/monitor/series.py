@@ -19,11 +19,10 @@ from ...results.run import Interval, Run, SlowStep, thinned
 from .call_work import CallWork
 from .deliveries import Delivery, Figures
 from .energy import EnergyMeter, energy_counter
-from .intervals import Intervals, MakeInterval
+from .intervals import Intervals, MakeInterval, Timed
 from .process_memory import MemoryUse, memory_use
 from .rank_exchange import RankExchange
 from .slow_steps import SlowSteps
-from .step import Step
 from .step_book import StepBook
 from .step_times import StepTimes
 
@@ -71,11 +70,13 @@ class Series:
             self._meter = EnergyMeter(counter, lambda: book.ended, lambda: book.pauses)
             self._meter.start()
 
-    def timed(self, number: int, step: Step, seconds: float, wait: float) -> None:
-        """A step's times are known."""
-        self._times.add(seconds)
-        if self._slow.add(number, step, seconds, wait) and self._work is not None and self._work.slow is not None:
-            self._work.slow.want(step)
+    def timed(self, steps: list[Timed]) -> None:
+        """The times of some steps are known."""
+        self._times.add([seconds for _, _, seconds, _ in steps])
+        slow = self._slow.add(steps)
+        if slow and self._work is not None and self._work.slow is not None:
+            for step in slow:
+                self._work.slow.want(step)
 
     def hand_over(self, make: MakeInterval, memory: MemoryUse) -> None:
         """Give an interval to every sink, with what is read once an interval."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from heapq import heappush, heappushpop
 from math import inf, isnan
 from statistics import median
 
 from ... import units
 from ...results.run import SlowStep
+from .intervals import Timed
 from .step import Step
 
 RECENT = 50
@@ -24,6 +25,8 @@ LONGER = 1.2
 MOST_KEPT = 200
 MOST_FRESH = 20
 SIZES = ("FLOPs", "tokens", "samples")
+Noted = tuple[float, ...]
+"""Seconds of a step in all, and of data wait, forward and backward; FLOPs, tokens and samples, nan if not known."""
 PARTS = ("waiting for data", "forward", "backward", "the optimizer and the rest of the loop")
 
 
@@ -39,8 +42,7 @@ class SlowSteps:
         self._retries = retries
         self.retried = retries()
         """The allocator's retries when they were last read, at the end of an interval."""
-        self._recent: deque[tuple[float, ...]] = deque(maxlen=RECENT)
-        """Seconds in all, and of data wait, forward, backward and the rest; FLOPs, tokens and samples, 0 if not known."""
+        self._recent: deque[Noted] = deque(maxlen=RECENT)
         self._usual = self._far = inf
         self._usual_parts: list[float] | None = None
         """Medians of the parts, found out when a step is slow."""
@@ -51,35 +53,35 @@ class SlowSteps:
         """The slowest steps, in their order."""
         return tuple(sorted((slow for _, _, slow in self._slowest), key=lambda slow: slow.step))
 
-    def add(self, number: int, step: Step, seconds: float, wait: float) -> bool:
-        """Note a step; True if it was slow."""
-        far, forward, backward = seconds > self._far, step.forward, step.backward
-        parts = (
-            seconds,
-            wait,
-            forward,
-            backward,
-            seconds - wait - forward - backward,
-            *[0.0 if isnan(size) else size for size in (step.flops, step.tokens, step.samples)],
-        )
-        if far:
-            slow = SlowStep(number, seconds, self._usual, self._why(parts))
-            if len(self._fresh) < MOST_FRESH:  # without sinks they are never asked for
-                self._fresh.append(slow)
-            keep = heappush if len(self._slowest) < MOST_KEPT else heappushpop
-            keep(self._slowest, (seconds, number, slow))
-        self._recent.append(parts)
-        self._since += 1
-        if self._since >= LEAST:
-            self._since = 0
-            self._usual_parts = None
-            self._usual = median([recent[0] for recent in self._recent])
-            self._far = max(FAR * self._usual, self._usual + LEAST_EXCESS)
-        return far
+    def add(self, steps: Iterable[Timed]) -> list[Step]:
+        """Note some steps; gives the slow ones."""
+        slow = []
+        for timed in steps:
+            _, step, seconds, wait = timed
+            noted = (seconds, wait, step.forward, step.backward, step.flops, step.tokens, step.samples)
+            if seconds > self._far:
+                slow.append(step)
+                self._keep(timed, noted)
+            self._recent.append(noted)
+            self._since += 1
+            if self._since >= LEAST:
+                self._since = 0
+                self._usual_parts = None
+                self._usual = median([recent[0] for recent in self._recent])
+                self._far = max(FAR * self._usual, self._usual + LEAST_EXCESS)
+        return slow
 
-    def _why(self, now: tuple[float, ...]) -> str:
+    def _keep(self, timed: Timed, noted: Noted) -> None:
+        number, _, seconds, _ = timed
+        slow = SlowStep(number, seconds, self._usual, self._why([column[0] for column in _columns([noted])]))
+        if len(self._fresh) < MOST_FRESH:  # without sinks they are never asked for
+            self._fresh.append(slow)
+        keep = heappush if len(self._slowest) < MOST_KEPT else heappushpop
+        keep(self._slowest, (seconds, number, slow))
+
+    def _why(self, now: Sequence[float]) -> str:
         if self._usual_parts is None:
-            self._usual_parts = [median(column) for column in zip(*self._recent, strict=True)]
+            self._usual_parts = [median(column) for column in _columns(self._recent)]
         usual, seconds = self._usual_parts, now[0]
         more, larger = _larger(now, usual)
         if more >= LONGER and more >= 0.75 * seconds / self._usual:
@@ -99,6 +101,14 @@ class SlowSteps:
         """Those found since the last call."""
         fresh, self._fresh = self._fresh, []
         return fresh
+
+
+def _columns(steps: Iterable[Noted]) -> list[Sequence[float]]:
+    """What was noted of steps by kind, with the rest of their time, and 0 for what is not known."""
+    *times, flops, tokens, samples = zip(*steps, strict=True)
+    rest = [whole - wait - forward - backward for whole, wait, forward, backward in zip(*times, strict=True)]
+    sizes = [[0.0 if isnan(size) else size for size in column] for column in (flops, tokens, samples)]
+    return [*times, rest, *sizes]
 
 
 def _larger(now: Sequence[float], usual: Sequence[float]) -> tuple[float, str]:

@@ -39,6 +39,7 @@ class CallKind:
     """Calls of a model that do equal work: equal shapes, modes and trained parameters."""
 
     __slots__ = (
+        "calls",
         "compiled",
         "count",
         "family",
@@ -48,6 +49,7 @@ class CallKind:
         "passed_on",
         "path",
         "samples",
+        "sizes",
         "state",
         "tokens",
     )
@@ -79,6 +81,9 @@ class CallKind:
         """None while the work of its calls is not counted."""
         self.nodes: int | None = None
         """How many nodes of autograd's graph its calls make; calls that make another number do other work. 0 if not known."""
+        self.calls = 0
+        self.sizes: Hashable = None
+        """Of the products in its first call."""
         self.compiled = 0
         """How often code had been compiled when that number was found: compiled code makes another one."""
 
@@ -112,8 +117,8 @@ class Step:
     """Its calls, after those of the step before that its backwards may go through."""
     graphs: tuple[CallGraph | None, ...] = ()
     """Where these calls stand in autograd's graph."""
-    nodes: tuple[int, ...] = ()
-    """How many nodes of it each call of this step made."""
+    nodes: tuple[Hashable, ...] = ()
+    """How many nodes of it each call of this step made, with the sizes of its products if these vary."""
     history: tuple[tuple[int, Hashable], ...] = ()
     """The paths of these calls and what made their inputs, and the backwards between them with where each enters a call."""
     carried = 0

@@ -34,8 +34,7 @@ class StepClock:
 
     def reuse(self, moment: Moment) -> None:
         """Take back an event that was reached and is not read again: to make one takes longer than to record it."""
-        if self.queues:
-            self._spare.append(moment)
+        self._spare.append(moment)
 
     def reached(self, moment: Moment) -> bool:
         """True if the device has come to a moment; never waits."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from math import floor, log
 
 WIDTH = log(1.01)
@@ -15,21 +16,24 @@ class StepTimes:
 
     def __init__(self) -> None:
         self._exact: list[float] = []
+        """Those that are in no bin yet."""
         self._bins: Counter[int] = Counter()
         """Empty while all times are exact."""
 
-    def add(self, seconds: float) -> None:
-        """Note a step's time."""
-        if self._bins:
-            place = floor(log(seconds or SHORTEST) / WIDTH)
-            self._bins[place] = self._bins.get(place, 0) + 1
-            return
-        self._exact.append(seconds)
+    def add(self, seconds: Iterable[float]) -> None:
+        """Note the times of some steps."""
+        self._exact.extend(seconds)
         if len(self._exact) > MOST_EXACT:
-            self._bins.update(floor(log(one or SHORTEST) / WIDTH) for one in self._exact)
+            self._fill_bins()
+
+    def _fill_bins(self) -> None:
+        self._bins.update([floor(log(one or SHORTEST) / WIDTH) for one in self._exact])
+        self._exact.clear()
 
     def quantiles(self, *shares: float) -> list[float] | None:
         """The times that these shares of the steps do not exceed; None without steps."""
+        if self._bins:
+            self._fill_bins()
         count = self._bins.total() or len(self._exact)
         if not count:
             return None

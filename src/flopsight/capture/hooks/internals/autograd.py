@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from operator import attrgetter, methodcaller
 from typing import Any
 
@@ -27,7 +27,7 @@ node_sequence: Callable[[Any], int] = methodcaller("_sequence_nr")
 """When an autograd node was made, in its thread's numbering."""
 
 
-def gradient_shapes(node: Any) -> tuple[Hashable, ...]:
+def gradient_shapes(node: Any) -> tuple[tuple[int, ...] | None, ...]:
     """The shapes of the gradients that an autograd node gets; None for a nested one, which has no shape."""
     return tuple([None if one.is_nested_tensor else tuple(one.shape) for one in node._input_metadata])
 
