@@ -1,7 +1,8 @@
-"""A dry run for a GPU casts as autocast does on a GPU, on a machine that has none."""
+"""A dry run for a GPU, on a machine that has none: every axis, and the casts of a GPU's autocast."""
 
 import pytest
 import torch
+from distributed.dry_ranks import BATCH, LENGTH
 from releases import with_dry_runs
 
 import flopsight
@@ -68,3 +69,18 @@ def test_no_autocast_is_left_on(tmp_path):
 
     assert not torch.is_autocast_enabled("cuda")
     assert not torch.is_autocast_enabled("cpu")
+
+
+@pytest.mark.parametrize("mesh", ["pp=2", "pp=2,fsdp=2", "pp=2,dp=2", "tp=2", "cp=2", "fsdp=2,tp=2", "dp=2,fsdp=2"])
+def test_a_mesh_for_a_gpu_exchanges_and_multiplies_what_one_over_gloo_does(tmp_path, mesh):
+    command = ["profile", "distributed.dry_ranks:Language", "--meta", "--train", "-i", f"{BATCH}x{LENGTH}:int64"]
+
+    def counted(name, *more):
+        assert cli.main([*command, "--mesh", mesh, "-o", str(tmp_path / name), *more]) == 0
+        return flopsight.load(tmp_path / name)
+
+    here, there = counted("cpu.json"), counted("gpu.json", "--on", "h100-sxm")
+
+    for figure in ("params", "macs", "comm", "world"):
+        assert getattr(here, figure) == getattr(there, figure)
+    assert here.backward.macs == there.backward.macs
