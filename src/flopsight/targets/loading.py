@@ -197,10 +197,10 @@ def _check_device(device: str) -> None:
 
 def _check_sequence(text: str, call: Call, seq: int | None, *, own: bool) -> None:
     """Refuse a length of sequences that would change nothing."""
-    from ..distributed.sequence_parts import sequence_length
-
     if seq is None or not (call.args or call.kwargs):
         return
+    from ..distributed.sequence_parts import sequence_length
+
     length = sequence_length((call.args, call.kwargs))
     if length is None:
         raise InputError(
