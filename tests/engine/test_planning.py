@@ -248,6 +248,34 @@ def test_an_axis_of_sequences_has_no_meaning_for_images():
         flopsight.plan("zoo:resnet18", gpus=8, on="h100-sxm", mesh={"cp": 8})
 
 
+OWN_INPUTS = """
+import torch
+
+def tokens():
+    return torch.nn.Sequential(torch.nn.Embedding(10, 8), torch.nn.Linear(8, 10)), torch.zeros(2, 32, dtype=torch.int64)
+
+def image():
+    return torch.nn.Conv2d(3, 8, 3), torch.zeros(2, 3, 8, 8)
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("tokens", r"tokens brings inputs of its own, of 32 tokens, which seq=64 would not change; leave out seq"),
+        ("image", r"image reads no sequence of tokens; leave out seq"),
+    ],
+)
+def test_a_length_that_would_change_no_input_is_refused(tmp_path, name, said):
+    (tmp_path / "net.py").write_text(OWN_INPUTS)
+    options = {"gpus": 8, "on": "h100-sxm", "micro_batch": 1}
+
+    with pytest.raises(InputError, match=said):
+        flopsight.plan(f"{tmp_path / 'net.py'}:{name}", seq=64, **options)
+
+    assert flopsight.plan(f"{tmp_path / 'net.py'}:tokens", seq=32, **options).best.tokens == 8 * 32
+
+
 def test_a_model_and_its_factory_are_planned_as_their_name_is_and_stay_as_they_were():
     options = {"gpus": 2, "on": "h100-sxm", "batch": 8, "checkpoint": "none", "input_shape": (1, 3, 224, 224)}
     model = factory("resnet18")().eval()

@@ -31,7 +31,7 @@ ELSEWHERE = {
     "distributed/gather.py": {"_get_default_store"},
     "distributed/recomputing.py": {"torch.distributed.algorithms._checkpoint.checkpoint_wrapper.checkpoint_wrapper"},
     "distributed/shards.py": {"_param_infos"},
-    "distributed/stages.py": {"_initialize_stage"},
+    "distributed/stages.py": {"_initialize_stage", "_get_backend", "_register_backend"},
     "distributed/topology.py": {"_get_fsdp_state"},
     "hardware/sampling.py": {"_sleep"},
     "integrations/deepspeed.py": {"_param_dict"},

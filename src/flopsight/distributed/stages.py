@@ -140,6 +140,8 @@ class Stage:
             raise StateError(f"A pipeline can be tried with torch 2.12 or newer; this is {torch.__version__}.")
         from torch.distributed.pipelining import PipelineStage, Schedule1F1B
 
+        # tensors of a dry run for a GPU are known as what they are, and torch asks the group what moves those
+        group._register_backend(META, type(group).BackendType.CUSTOM, group._get_backend(torch.device("cpu")))
         assert self.boundary.activations is not None  # the whole model has run
         between = torch.empty_like(self.boundary.activations, dtype=self.dtype)
         first = inputs if self.number == 0 else between.requires_grad_()

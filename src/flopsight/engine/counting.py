@@ -94,7 +94,7 @@ def make_counter(model: nn.Module | Sites | None, options: Options) -> Counter:
     live = Live(there | {OPTIMIZER_STATE: state_tensors(options)}) if options.memory else None
     tape = Tape(Saved([tensor for tensors in there.values() for tensor in tensors], live), live)
     if options.target is not None:
-        return MetaCounter(sites, known, tape, target=options.target)
+        return MetaCounter(sites, known, tape, target=options.target, casts=options.casts)
     return Counter(sites, known, tape, in_loop=options.in_loop)
 
 

@@ -58,13 +58,15 @@ def count_dry(
         if not run.train:
             raise InputError("A pipeline is tried in training, where its schedule matters: add train=True, or --train.")
         options = replace(options, accumulate=max(options.accumulate, mesh["pp"]))
+    casts = "cuda" if kernels == "meta" else ""
+    watched = Options(memory=True, target=kernels, casts=casts, whole=False)
     with rarer_collections():
-        return _counted(_job_s(run, options), mesh, rank, options, Options(memory=True, target=kernels, whole=False))
+        return _counted(_job_s(run, options), mesh, rank, options, watched)
 
 
 def _counted(twin: ModelRun, mesh: Mapping[str, int], rank: int, options: JobOptions, watched: Options) -> Profile:
     """The whole model first, while the copy is whole, then this rank's part of it."""
-    kernels, boundary = str(watched.target), Boundary()
+    boundary = Boundary()
     stages = mesh.get("pp", 1)
     with boundary.noted(twin.model) if stages > 1 else nullcontext():
         figures = _whole(twin, options, watched)
@@ -77,7 +79,7 @@ def _counted(twin: ModelRun, mesh: Mapping[str, int], rank: int, options: JobOpt
     names = {without_wrappers(name): id(parameter) for name, parameter in parameters}
     blocks = repeated_blocks(twin.model)
     with dry_job(mesh, rank) as ranks:
-        run = _stepping(twin, mesh, options, kernels)
+        run = _stepping(twin, mesh, options)
         stage = None
         if stages > 1:
             stage = Stage(ranks["pp"].get_local_rank(), stages, options.accumulate, boundary, _travels(mesh, options))
@@ -116,10 +118,9 @@ def _named(counted: Profile, mesh: Mapping[str, int]) -> Profile:
 
 def _whole(twin: ModelRun, options: JobOptions, watched: Options) -> Whole:
     """The figures of the model without a mesh; of many micro-batches two are counted, and all others are like the second."""
-    kernels = str(watched.target)
 
     def counted(times: int) -> Whole:
-        return figures_of(count_run(_stepping(twin, {}, replace(options, accumulate=times), kernels), watched))
+        return figures_of(count_run(_stepping(twin, {}, replace(options, accumulate=times)), watched))
 
     if options.accumulate <= 2:
         return counted(options.accumulate)
@@ -142,8 +143,8 @@ def _travels(mesh: Mapping[str, int], options: JobOptions) -> torch.dtype | None
 class _JobRun(ModelRun):
     """A run as a job makes it: under autocast, several micro-batches before the optimizer's step."""
 
-    autocast: str = ""
-    """The device whose casts are made; empty if none are."""
+    autocast: bool = False
+    """Whether operands are cast; which ones, the counter knows by the device that it imitates."""
     accumulate: int = 1
     last: bool = True
     """Whether it has the head of the model, as a pipeline's last stage does."""
@@ -186,13 +187,12 @@ class _JobRun(ModelRun):
         return output
 
     def _casting(self) -> AbstractContextManager[Any]:
-        return torch.autocast(self.autocast, torch.bfloat16) if self.autocast else nullcontext()
+        return torch.autocast("cpu", torch.bfloat16) if self.autocast else nullcontext()
 
 
-def _stepping(run: ModelRun, mesh: Mapping[str, int], options: JobOptions, kernels: str) -> _JobRun:
+def _stepping(run: ModelRun, mesh: Mapping[str, int], options: JobOptions) -> _JobRun:
     casts = options.precision is not None and mesh.get("fsdp", 1) == 1
-    device = "cuda" if kernels == "meta" else kernels
-    return _JobRun(**vars(run), autocast=device if casts else "", accumulate=options.accumulate)
+    return _JobRun(**vars(run), autocast=casts, accumulate=options.accumulate)
 
 
 def _job_s(run: ModelRun, options: JobOptions) -> ModelRun:

@@ -40,6 +40,8 @@ class Options:
     ignored: Ignored | None = None
     target: str | None = None
     """The device that a run on meta stands for; None if the run is real."""
+    casts: str = ""
+    """The device whose casts autocast makes, if it is another; the CPU's autocast switches them on."""
     in_loop: bool = False
     """Whether what runs is a step of a loop, after another step."""
     whole: bool = True

@@ -131,6 +131,7 @@ def call_with(
         call = Call(args, {**moved(more, device, dtype), **kwargs})
     else:
         call = brought if brought.args or brought.kwargs else made
+        _check_sequence(target.text, call, sizes.seq, own=call is brought)
         call = Call(moved(call.args, device, dtype), moved(call.kwargs, device, dtype), call.remark)
     labels = blueprint.labels(model, call.kwargs) if train else {}
     if labels:
@@ -192,6 +193,24 @@ def _check_device(device: str) -> None:
         lacking = isinstance(problem, NotImplementedError | ImportError)  # torch then names every backend that it has
         said = "this torch is built without it" if lacking else str(problem).splitlines()[0]
         raise InputError(f"There is no device {device!r} here: {said.rstrip('.')}. See `flopsight device`.") from None
+
+
+def _check_sequence(text: str, call: Call, seq: int | None, *, own: bool) -> None:
+    """Refuse a length of sequences that would change nothing."""
+    if seq is None or not (call.args or call.kwargs):
+        return
+    from ..distributed.sequence_parts import sequence_length
+
+    length = sequence_length((call.args, call.kwargs))
+    if length is None:
+        raise InputError(
+            f"{text} reads no sequence of tokens{f' ({call.remark})' if call.remark else ''}; leave out seq."
+        )
+    if own and length != seq:
+        raise InputError(
+            f"{text} brings inputs of its own, of {length:,} tokens, which seq={seq} would not change; leave out seq, or state the inputs: "
+            f"-i 1x{seq}:int64."
+        )
 
 
 def zoo_blueprint(address: Address) -> Blueprint:

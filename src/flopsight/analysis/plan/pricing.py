@@ -42,24 +42,21 @@ def price(work: Workload, case: Case, machine: Machine) -> PlanOption:
 def best_split(
     case: Case, splits: Sequence[tuple[int, int]], counted: Callable[[int, str], Workload], machine: Machine
 ) -> PlanOption | None:
-    """The fastest division of the batch that fits; if none fits, the one with the smallest micro-batch."""
-    best: PlanOption | None = None
+    """The fastest division of the batch that fits; if none fits, the one that is nearest to it."""
+    found = []
     for micro_batch, accumulate in splits:
         one = replace(case, micro_batch=micro_batch, accumulate=accumulate)
         option = price(counted(micro_batch, case.checkpoint), one, machine)
-        if best is None:
-            best = option
-        elif not option.fits:
-            break  # a larger micro-batch keeps more
-        elif option.samples_per_second > best.samples_per_second:
-            best = option
-    return best
+        found.append(option)
+        if option.peak_bytes - option.memory.get("gradients", 0) > option.room:
+            break  # a larger micro-batch keeps more, and saves at most the gradients of an earlier one
+    return min(found, key=_place, default=None)
 
 
 def ranked(options: Iterable[PlanOption]) -> tuple[PlanOption, ...]:
     """The fastest for its GPUs that fits first; those that do not fit last, the nearest to it first."""
-    return tuple(
-        sorted(
-            options, key=lambda one: (not one.fits, -one.samples_per_second / one.gpus if one.fits else one.peak_bytes)
-        )
-    )
+    return tuple(sorted(options, key=_place))
+
+
+def _place(option: PlanOption) -> tuple[bool, float]:
+    return not option.fits, -option.samples_per_second / option.gpus if option.fits else option.peak_bytes

@@ -17,7 +17,7 @@ PRIVATE_NAMES = {
     "torch._functorch.partitioners.get_default_op_list": PLANS,
     "torch._functorch.partitioners.min_cut_rematerialization_partition": PLANS,
     "torch._inductor.decomposition.select_decomp_table": PLANS,
-    "torch._subclasses.fake_tensor.FakeTensorMode": PLANS,
+    "torch._subclasses.fake_tensor.FakeTensorMode": META,
     "torch.utils._pytree.tree_map_only": PLANS,
     "torch.utils._python_dispatch.TorchDispatchMode": COUNTS,
     "torch.utils._python_dispatch._disable_current_modes": COUNTS,

@@ -1,7 +1,7 @@
 """Autocast on the twin: torch casts by device, and meta has no casts, so the target's are looked up and done here.
 
-Which operands an op casts, and to what, torch is asked: the op begins on the target device with operands of one stored
-element each, under a mode that notes the casts and ends the call before any kernel runs.
+Which operands an op casts, and to what, torch is asked: the op begins with fake operands on the target device, which need not
+be here, under a mode that notes the casts and ends the call before any kernel runs.
 """
 
 from __future__ import annotations
@@ -24,10 +24,16 @@ SUMS_IN_SINGLE = ("cumprod", "cumsum", "log_softmax", "prod", "softmax", "sum")
 
 
 class Autocast:
-    """The casts of a target device, for this thread's meta tensors and as long as autocast is on."""
+    """The casts of a target device, for this thread's meta tensors and as long as autocast is on.
 
-    def __init__(self, target: str) -> None:
-        self._target = target if target != "meta" else "cuda" if torch.cuda.is_available() else "cpu"
+    `casts` names the device whose casts are made where autocast is on for the CPU, which every machine has.
+    """
+
+    def __init__(self, target: str, casts: str = "") -> None:
+        here = target if target != "meta" else "cuda" if torch.cuda.is_available() else "cpu"
+        self._switch_of = "cpu" if casts else here
+        """The device whose autocast is asked whether it is on."""
+        self._target = casts or here
         self._casts: dict[Any, dict[int, torch.dtype]] = {}
         self._weights: dict[int, tuple[Tensor, Tensor]] = {}
         """Weights that were cast already, with their originals: torch casts them once a block."""
@@ -59,7 +65,7 @@ class Autocast:
         return forgotten
 
     def _switch(self) -> None:
-        on = torch.is_autocast_enabled(self._target)
+        on = torch.is_autocast_enabled(self._switch_of)
         if on and self._unregister is None:
             ops = {name: self._kernel(op) for name, op in internals.autocast_ops(self._target).items()}
             self._unregister = internals.register_spare_autocast(ops)
@@ -76,7 +82,7 @@ class Autocast:
     def _kernel(self, op: Any) -> Callable[..., Any]:
         def cast_and_run(*args: Any, **kwargs: Any) -> Any:
             with internals.without_spare_autocast():
-                if not torch.is_autocast_enabled(self._target):
+                if not torch.is_autocast_enabled(self._switch_of):
                     return op(*args, **kwargs)
                 args, kwargs = self._cast(op, args, kwargs)
                 return op(*args, **kwargs)
@@ -85,7 +91,7 @@ class Autocast:
 
     def _cast(self, op: Any, args: Any, kwargs: Any) -> tuple[Any, Any]:
         tensors = list(flat((args, kwargs)))
-        key = op, tuple(one.dtype for one in tensors), torch.get_autocast_dtype(self._target)
+        key = op, tuple(one.dtype for one in tensors), torch.get_autocast_dtype(self._switch_of)
         casts = self._casts.get(key)
         if casts is None:
             casts = self._casts[key] = self._asked(op, args, kwargs)
@@ -101,7 +107,7 @@ class Autocast:
         weight = (
             tensor.requires_grad and tensor.is_leaf and tensor.dtype is torch.float32 and not internals.is_view(tensor)
         )
-        if not weight or not torch.is_autocast_cache_enabled() or dtype != torch.get_autocast_dtype(self._target):
+        if not weight or not torch.is_autocast_cache_enabled() or dtype != torch.get_autocast_dtype(self._switch_of):
             return tensor.to(dtype)
         if id(tensor) not in self._weights:
             self._weights[id(tensor)] = tensor, tensor.to(dtype)
@@ -110,19 +116,22 @@ class Autocast:
     def _asked(self, op: Any, args: Any, kwargs: Any) -> dict[int, torch.dtype]:
         """What autocast casts, by the position among the tensors of a call; not what the op casts by itself."""
         with internals.without_modes(), internals.without_functions(), torch.no_grad():
-            casts = self._begun(op, args, kwargs)
-            with internals.without_autocast(self._target):
-                own = self._begun(op, args, kwargs)
+            casts = self._begun(op, args, kwargs, on=True)
+            own = self._begun(op, args, kwargs, on=False)
         first = next(iter(casts.values()), None)  # autocast casts to one type, and before the op casts anything itself
         return {at: dtype for at, dtype in casts.items() if dtype == first and own.get(at) != dtype}
 
-    def _begun(self, op: Any, args: Any, kwargs: Any) -> dict[int, torch.dtype]:
-        """What is cast when an op begins; of every operand one element is stored."""
-        tensors = flat((args, kwargs))
-        given = [_spread(one.dtype, self._target, one.shape) for one in tensors]
-        small_args, small_kwargs = _with_these((args, kwargs), given)
-        with _Casts(given) as seen, suppress(Exception):  # ours, which ends the call, or torch's about such operands
-            op(*small_args, **small_kwargs)
+    def _begun(self, op: Any, args: Any, kwargs: Any, *, on: bool) -> dict[int, torch.dtype]:
+        """What is cast when an op begins, with autocast on or off."""
+        dtype = torch.get_autocast_dtype(self._switch_of)
+        with internals.autocast_set(self._target, dtype, on=on), internals.fake_tensors():
+            given = [torch.empty(one.shape, dtype=one.dtype, device=self._target) for one in flat((args, kwargs))]
+            fake_args, fake_kwargs = _with_these((args, kwargs), given)
+            with (
+                _Casts(given) as seen,
+                suppress(Exception),
+            ):  # ours, which ends the call, or torch's about such operands
+                op(*fake_args, **fake_kwargs)
         found: dict[int, torch.dtype] = seen.found
         return found
 
@@ -141,17 +150,14 @@ class _Casts(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Answer a cast with an empty tensor of the wanted type; end the call at any other op."""
+        if func is torch.ops.prim.device.default:
+            return func(*args)
         at = next((i for i, one in enumerate(self._given) if args and one is args[0]), None)
         dtype = (kwargs or {}).get("dtype")
         if func is not aten._to_copy.default or at is None or dtype is None:
             raise _Seen
         self.found[at] = dtype
-        return _spread(dtype, self._given[at].device, self._given[at].shape)
-
-
-def _spread(dtype: torch.dtype, device: Any, shape: Any) -> Tensor:
-    """A tensor of any shape that stores one element."""
-    return torch.empty(1, dtype=dtype, device=device).as_strided(shape, [0] * len(shape))
+        return func(*args, **kwargs)
 
 
 def _adds_in_single(op: Any, tensors: list[Tensor], args: Any, kwargs: Any) -> bool:

@@ -61,9 +61,11 @@ class MetaCounter(Counter):
         tape: Tape | None = None,
         *,
         target: str = "cpu",
+        casts: str = "",
     ) -> None:
         super().__init__(model, known, tape)
         self._target = target
+        self._autocast = Autocast(target, casts)
         device = torch.empty(0, device=target).device
         itself = weakref.proxy(self)  # so that the counter and its notes need no collection of garbage
         self._disguise = TargetDevice(device, lambda tensor: known_values.value_of(itself._on_meta(tensor)))
@@ -76,7 +78,7 @@ class MetaCounter(Counter):
         """Begin to watch; the model runs as it would on the target device."""
         entered.enter_context(attention_as_on(self._target))
         entered.enter_context(whole_on_meta())
-        entered.enter_context(Autocast(self._target).watching())
+        entered.enter_context(self._autocast.watching())
         entered.enter_context(self._disguise)
         entered.enter_context(wrapped(torch.overrides, "has_torch_function", self._disguise.unnoticed))
         entered.enter_context(wrapped(BackwardCFunction, "apply", self._disguise.in_backward))

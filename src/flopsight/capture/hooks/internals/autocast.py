@@ -45,14 +45,23 @@ _set_autocast = torch.set_autocast_enabled
 
 
 @contextmanager
-def without_autocast(device: str) -> Iterator[None]:
-    """Disable autocast in the block without notifying observers."""
-    on = torch.is_autocast_enabled(device)
-    _set_autocast(device, False)
+def autocast_set(device: str, dtype: torch.dtype, *, on: bool) -> Iterator[None]:
+    """Enable or disable autocast in the block without notifying observers, also of a device that is not here."""
+    before = torch.is_autocast_enabled(device), torch.get_autocast_dtype(device)
+    _set_autocast(device, on)
+    torch.set_autocast_dtype(device, dtype)
     try:
         yield
     finally:
-        _set_autocast(device, on)
+        _set_autocast(device, before[0])
+        torch.set_autocast_dtype(device, before[1])
+
+
+def fake_tensors() -> Any:
+    """A context that makes tensors without data, on any device, whether it is here or not."""
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    return FakeTensorMode()
 
 
 def use_spare_autocast(*, on: bool) -> None:
