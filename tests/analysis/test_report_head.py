@@ -73,7 +73,7 @@ def test_the_verdict_takes_a_module_and_its_limit_of_the_same_time():
     p = Profile(rooted(module("", "Net", mlp, rest, latency=4.0, backward_latency=8.0)), timing=timing, trained=True)
 
     assert verdict(p) == "50% of the step in mlp"
-    assert verdict(p, "h100-sxm") == "75% of the FLOPs in mlp", "the times are not that device's"
+    assert verdict(p, "h100-sxm") == "75% of the forward FLOPs in mlp", "the times are not that device's"
     assert verdict(p, "h100-sxm", {"": 10.0, "mlp": 3.0, "rest": 7.0}) == "70% of the limit in rest", (
         "as the icicle shows"
     )

@@ -108,7 +108,7 @@ def _measure(
     if not timed and limits.get(profile.root.path):
         return (lambda node: limits.get(node.path, 0.0)), limits[profile.root.path], "limit"
     if not (timed and step.whole):
-        return (lambda node: node.total.total.flops), profile.root.total.total.flops, "FLOPs"
+        return (lambda node: node.flops), profile.flops, "forward FLOPs" if profile.trained else "FLOPs"
     return (lambda node: step.seconds.get(node.path, 0.0)), step.whole, step.word
 
 
