@@ -219,6 +219,8 @@ export class TreeTable {
     for (let i = Math.max(0, from); i < Math.min(this.rows.length, to); i += 1) drawn.push(this.row(i));
     this.body.style.height = `${Math.min(this.rows.length, to) * HEIGHT}px`;
     this.body.replaceChildren(...drawn);
+    const tight = drawn.map((row) => row.firstElementChild!).filter((name) => name.scrollWidth > name.clientWidth);
+    for (const name of tight) name.classList.add("tight"); // the class stands in the details
   }
 
   private row(place: number): HTMLElement {

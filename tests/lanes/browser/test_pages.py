@@ -14,6 +14,7 @@ from made import (
     incomplete,
     job,
     llama_405b,
+    long_names,
     many,
     no_time_at_all,
     oddly_named,
@@ -109,6 +110,9 @@ def test_shapes_and_names_have_room_for_what_they_hold(browser, page):
     for profile in (bert(), resnet()):
         browser.open(page(profile), size=(1440, 1000))
         assert browser.script(cut) == []
+
+    browser.open(page(long_names()), size=(1440, 1000))
+    assert browser.script(cut) == []
 
     browser.open(page(resnet()), size=(420, 800))
     # the class stands in the details, so that a name has the column for itself
