@@ -5,7 +5,7 @@ import type { Store } from "./state";
 import type { Tree } from "./tree";
 import type { MemoryCurve } from "./types";
 import { ticks } from "./layout";
-import { si } from "./units";
+import { si, tick } from "./units";
 
 const HEIGHT = 300;
 const [LEFT, RIGHT, TOP, BOTTOM] = [64, 10, 40, 22];
@@ -70,7 +70,7 @@ export function curveView(curve: MemoryCurve, tree: Tree | null, store: Store): 
       ink.moveTo(LEFT, y(value));
       ink.lineTo(LEFT + width(), y(value));
       ink.stroke();
-      ink.fillText(si(value, "B"), LEFT - 6, y(value));
+      ink.fillText(tick(si(value, "B")), LEFT - 6, y(value));
     }
     ink.textBaseline = "alphabetic";
     ink.fillText("allocations and releases in their order →", LEFT + width(), HEIGHT - 6);

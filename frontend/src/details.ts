@@ -3,7 +3,7 @@ import { clear, el } from "./dom";
 import type { Store } from "./state";
 import type { Group, Tree } from "./tree";
 import type { OpRow } from "./types";
-import { percent, say, si } from "./units";
+import { percent, si, told } from "./units";
 
 export class Details {
   readonly element = el("aside", { class: "details", "aria-label": "The module in focus", tabindex: "0" });
@@ -39,8 +39,8 @@ export class Details {
       if (!value && !known) continue;
       const last = times > 1 ? (value === null ? null : value / times) : known;
       figures.append(el("tr", { title: metric.about },
-        el("th", { scope: "row" }, metric.label), el("td", {}, say(value, metric.unit)),
-        el("td", { class: "soft" }, metric.adds && value && whole ? percent(value / whole) : ""), el("td", {}, say(last, metric.unit))));
+        el("th", { scope: "row" }, metric.label), el("td", {}, told(value, metric)),
+        el("td", { class: "soft" }, metric.adds && value && whole ? percent(value / whole) : ""), el("td", {}, told(last, metric))));
     }
     this.element.append(el("h2", {}, group.key || tree.kind(group), times > 1 ? el("b", { class: "times" }, tree.times(group)) : null), list, figures, this.operators(group));
   }

@@ -127,7 +127,7 @@ function telling(frames: Group[], boxes: ReadonlyMap<string, Box>): Group[] {
 /** Where boxes, frames and lines go. */
 export function arranged({ boxes, links, frames }: Folded, widthOf: (box: Box) => number, height: number): Drawing {
   const graph = new graphlib.Graph({ compound: true });
-  graph.setGraph({ rankdir: "TB", nodesep: 18, ranksep: 34, edgesep: 10, marginx: 12, marginy: 12 });
+  graph.setGraph({ rankdir: "TB", nodesep: 18, ranksep: 34, edgesep: 10, marginx: 12, marginy: frames.length ? 12 + 2 * NAME : 12 });
   for (const frame of frames) graph.setNode(`frame ${frame.key}`, {});
   const framed = new Set(frames.map((frame) => frame.key));
   const around = (group: Group | null) => {

@@ -35,6 +35,14 @@ export function placed(spots: Spot[], height: number, room: Box, taken: Box[]): 
   });
 }
 
+/** The last name of each path, with the one above it or the whole path if another ends in the same; numbers of blocks name nothing. */
+export function apart(paths: string[]): string[] {
+  const names = paths.map((path) => path.split(".").filter((part) => !/^\d/.test(part)));
+  const choices = [1, 2].map((parts) => names.map((name) => name.slice(-parts).join(".")));
+  const often = choices.map((all) => all.reduce((sum, name) => sum.set(name, (sum.get(name) ?? 0) + 1), new Map<string, number>()));
+  return paths.map((path, i) => choices.find((all, parts) => all[i] && often[parts]!.get(all[i]!) === 1)?.[i] ?? path);
+}
+
 /** As much of a text as a width holds, with an ellipsis if some is missing; nothing if next to none fits. */
 export function fitted(text: string, room: number, measure: (text: string) => number): string {
   if (measure(text) <= room) return text;

@@ -1,11 +1,11 @@
 // The roofline: intensity against rate on two logarithmic axes, a roof for each unit that ran, a point a row of the tree.
 import { clear, el, svg, textWidth } from "./dom";
-import { type Box, placed, type Spot } from "./layout";
+import { apart, type Box, placed, type Spot } from "./layout";
 import type { Classes } from "./palette";
 import type { Store } from "./state";
 import type { Tree } from "./tree";
 import type { Roofline, RooflinePoint } from "./types";
-import { percent, seconds, si } from "./units";
+import { percent, seconds, si, tick } from "./units";
 
 const [WIDEST, NARROWEST, LEFT, BOTTOM, TOP, RIGHT] = [1000, 340, 62, 44, 16, 14];
 const [MOST_POINTS, MOST_NAMES, LINE] = [400, 14, 15];
@@ -79,11 +79,11 @@ function chart(
   const view = svg("svg", { viewBox: `0 0 ${width} ${height}`, class: "roofline", role: "group", "aria-label": `Roofline of ${data.device}` });
   for (let e = Math.ceil(x0); e <= x1; e += 1) {
     view.append(svg("line", { x1: px(10 ** e), x2: px(10 ** e), y1: TOP, y2: height - BOTTOM, class: "rule" }),
-      svg("text", { x: px(10 ** e), y: height - BOTTOM + 16, "text-anchor": "middle" }, e >= 0 ? si(10 ** e) : String(10 ** e)));
+      svg("text", { x: px(10 ** e), y: height - BOTTOM + 16, "text-anchor": "middle" }, e >= 0 ? tick(si(10 ** e)) : String(10 ** e)));
   }
   for (let e = Math.ceil(y0); e <= y1; e += 1) {
     view.append(svg("line", { x1: LEFT, x2: width - RIGHT, y1: py(10 ** e), y2: py(10 ** e), class: "rule" }),
-      svg("text", { x: LEFT - 6, y: py(10 ** e) + 4, "text-anchor": "end" }, si(10 ** e)));
+      svg("text", { x: LEFT - 6, y: py(10 ** e) + 4, "text-anchor": "end" }, tick(si(10 ** e))));
   }
   view.append(svg("text", { x: (LEFT + width - RIGHT) / 2, y: height - 8, "text-anchor": "middle" }, "FLOPs per byte"),
     svg("text", { x: 12, y: height / 2, transform: `rotate(-90 12 ${height / 2})`, "text-anchor": "middle" }, "FLOP/s"));
@@ -146,13 +146,15 @@ function chart(
 function name(
   view: SVGElement, points: Placed[], tree: Tree, px: (x: number) => number, py: (y: number) => number, radius: (at: Placed) => number, room: Box, taken: Box[], all: Placed[],
 ): void {
-  const texts = points.map(({ point }) => {
+  const names = apart(all.map(({ point }) => point.path));
+  const texts = points.map(({ point }, i) => {
     const group = tree.find(point.path);
-    return group ? tree.short(group) : point.path;
+    return `${names[i] || tree.modules.words[tree.modules.kind[0]!]!}${group ? tree.times(group) : ""}`;
   });
+  const lines = all.map(({ point, rate }) => ({ x: px(point.low), y: py(rate) - 2, width: px(point.high) - px(point.low), height: 4 }));
   const dots = all.slice(0, 40).map((at) => ({ x: px(at.point.low) - radius(at) * 0.7, y: py(at.rate) - radius(at) * 0.7, width: radius(at) * 1.4, height: radius(at) * 1.4 }));
   const spots: Spot[] = points.map((at, i) => ({ x: px(at.point.low), y: py(at.rate), radius: radius(at), width: textWidth(texts[i]!, FONT) + 4 }));
-  placed(spots, LINE, room, [...taken, ...dots]).forEach((box, i) => {
+  placed(spots, LINE, room, [...taken, ...lines, ...dots]).forEach((box, i) => {
     if (box) view.append(svg("text", { x: box.x, y: box.y + 11, class: "point-name" }, texts[i]!));
   });
 }

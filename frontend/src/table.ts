@@ -1,10 +1,10 @@
 // The tree table: only the rows in sight are drawn, so that fifty thousand modules scroll like fifty.
-import { clear, el } from "./dom";
+import { clear, el, textWidth } from "./dom";
 import { copyMenu } from "./export";
 import type { Store } from "./state";
 import type { Group, Tree } from "./tree";
 import type { Metric } from "./types";
-import { change, say } from "./units";
+import { say, told } from "./units";
 
 const HEIGHT = 26;
 const EDGES = 18; // borders, and a scrollbar below if there is one
@@ -12,8 +12,9 @@ const SPARE = 8;
 const MOST_PRINTED = 400;
 /** Widths in pixels: of a column, of one with a long title, of the output's shape, and bounds of the names'. */
 const [COLUMN, LONG, SHAPE, LEAST_NAME, MOST_NAME] = [84, 126, [116, 210], 170, 440] as const;
-/** About as many pixels as a digit takes, and those around a cell's text. */
-const [DIGIT, PADDING] = [7.6, 20];
+/** Pixels around a cell's text. */
+const PADDING = 20;
+const FONT = '14px system-ui, -apple-system, "Segoe UI", sans-serif';
 
 interface Row { group: Group; depth: number }
 
@@ -30,8 +31,8 @@ export class TreeTable {
 
   constructor(private readonly tree: Tree, private readonly store: Store) {
     const { output, words } = tree.modules;
-    const longest = output.reduce((most, word) => Math.max(most, words[word]!.length), 0);
-    this.shape = Math.min(SHAPE[1], Math.max(SHAPE[0], longest * DIGIT + PADDING));
+    const widest = Math.max(...[...new Set(output)].map((word) => textWidth(words[word]!, FONT)));
+    this.shape = Math.min(SHAPE[1], Math.max(SHAPE[0], Math.ceil(widest) + PADDING));
     this.scroller.append(el("div", { class: "heads", role: "rowgroup" }, this.head), this.body);
     this.element.append(this.controls(), this.scroller);
     this.scroller.addEventListener("scroll", () => this.draw());
@@ -218,6 +219,8 @@ export class TreeTable {
     for (let i = Math.max(0, from); i < Math.min(this.rows.length, to); i += 1) drawn.push(this.row(i));
     this.body.style.height = `${Math.min(this.rows.length, to) * HEIGHT}px`;
     this.body.replaceChildren(...drawn);
+    const tight = drawn.map((row) => row.firstElementChild!).filter((name) => name.scrollWidth > name.clientWidth);
+    for (const name of tight) name.classList.add("tight"); // the class stands in the details
   }
 
   private row(place: number): HTMLElement {
@@ -242,7 +245,7 @@ export class TreeTable {
       const value = tree.value(metric, group, own);
       const whole = metric.total[0];
       const share = metric.adds && value && whole ? Math.min(1, value / whole) : 0;
-      return el("span", { class: "td num", role: "gridcell", style: share ? `--share:${(share * 100).toFixed(1)}%` : undefined }, metric.id.startsWith("more_") ? change(value, metric.unit) : say(value, metric.unit));
+      return el("span", { class: "td num", role: "gridcell", style: share ? `--share:${(share * 100).toFixed(1)}%` : undefined }, told(value, metric));
     });
     const chosen = group.key === store.state.focus;
     return el("div", {

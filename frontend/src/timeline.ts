@@ -6,7 +6,7 @@ import { neutral, phaseColour } from "./palette";
 import type { Store } from "./state";
 import type { Tree } from "./tree";
 import type { Timeline } from "./types";
-import { seconds } from "./units";
+import { seconds, tick } from "./units";
 
 const [ROW, AXIS, GAP, TITLE] = [18, 22, 8, 14];
 const HINT = "Point at a span; a click selects its module. The wheel zooms and dragging moves; so do + and - and the arrow keys, Home shows all.";
@@ -33,7 +33,7 @@ export function timelineView(timeline: Timeline, tree: Tree | null, store: Store
       ink.lineTo(place + 0.5, height);
       ink.stroke();
       ink.fillStyle = colour("soft");
-      const text = at ? seconds(Number(at.toPrecision(12))).replace(/\.?0+ /, " ") : "0";
+      const text = at ? tick(seconds(Number(at.toPrecision(12)))) : "0";
       const wide = ink.measureText(text).width;
       ink.fillText(text, place + 4 + wide > box.clientWidth ? place - 4 - wide : place + 4, AXIS / 2);
     }

@@ -24,6 +24,11 @@ export function seconds(value: number): string {
   return `${digits(value * scale)} ${unit}`;
 }
 
+/** A number on an axis, without zeros that say nothing. */
+export function tick(text: string): string {
+  return text.replace(/(\.\d*?)0+(?!\d)/, "$1").replace(/\.(?!\d)/, "");
+}
+
 export function percent(value: number): string {
   if (value > 0 && value < 0.0005) return "<0.1%";
   const text = (value * 100).toFixed(1);
@@ -39,6 +44,11 @@ export function growth(value: number): string {
 /** A difference, with its sign. */
 export function change(value: Num, unit: Metric["unit"]): string {
   return `${value !== null && value > 0 ? "+" : ""}${say(value, unit)}`;
+}
+
+/** A value of a metric; one that says what changed has its sign. */
+export function told(value: Num, metric: Metric): string {
+  return metric.id.startsWith("more_") ? change(value, metric.unit) : say(value, metric.unit);
 }
 
 export function say(value: Num | undefined, unit: Metric["unit"]): string {

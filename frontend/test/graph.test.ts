@@ -87,6 +87,14 @@ test("boxes do not overlap, lie inside their frame, and data flows down", () => 
   assert.ok(drawing.width > 0 && drawing.height > 0);
 });
 
+test("frames inside each other lie inside the drawing with their names, also at the top", () => {
+  const nested = new Tree(modules([["", -1], ["a", 0], ["b", 1], ["x", 2], ["y", 2], ["z", 1], ["head", 0]]));
+  const inside: ModelGraph = { places: [["a.b.x", 0, ""], ["a.b.y", 0, ""], ["a.z", 0, ""], ["head", 0, ""]], links: [[0, 1, 8], [1, 2, 8], [2, 3, 8]], carried: {}, aside: {} };
+  const drawing = arranged(new Graph(inside, nested).folded(new Set(["", "a", "a.b"])), () => 100, 40);
+  assert.equal(drawing.frames.size, 2);
+  for (const { y, height } of drawing.frames.values()) assert.ok(y >= 0 && y + height <= drawing.height, `from ${y}`);
+});
+
 test("a line goes from its first to its last point", () => {
   assert.equal(curve([{ x: 0, y: 0 }, { x: 4, y: 8 }]), "M0.0,0.0L4.0,8.0");
   assert.match(curve([{ x: 0, y: 0 }, { x: 5, y: 5 }, { x: 9, y: 5 }, { x: 9, y: 20 }]), /^M0\.0,0\.0Q5\.0,5\.0 7\.0,5\.0Q9\.0,5\.0 9\.0,20\.0$/);

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { bands, modulesOf, nested, type Span } from "../src/lanes";
-import { fitted, placed, ticks } from "../src/layout";
+import { apart, fitted, placed, ticks } from "../src/layout";
 
 test("ticks are round and inside", () => {
   assert.deepEqual(ticks(0, 12.9, 7), [0, 2, 4, 6, 8, 10, 12]);
@@ -44,4 +44,9 @@ test("phases are bands from the first to the last op of each stretch", () => {
 test("a span inside another is a row further down", () => {
   const rows = nested([span("a", 0, 10), span("b", 2, 4), span("c", 10, 11)]);
   assert.deepEqual(rows.map((row) => row.map(({ path }) => path)), [["a", "c"], ["b"]]);
+});
+
+test("a name is as long as tells it apart from the others", () => {
+  assert.deepEqual(apart(["", "h.0-23.attn.c_proj", "h.0-23.mlp.c_proj", "h.0-23.mlp.c_fc"]), ["", "attn.c_proj", "mlp.c_proj", "c_fc"]);
+  assert.deepEqual(apart(["layer1.0-1.conv1", "layer2.0.conv1", "layer2.1.conv1", "4"]), ["layer1.conv1", "layer2.0.conv1", "layer2.1.conv1", "4"]);
 });

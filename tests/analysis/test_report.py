@@ -133,6 +133,16 @@ def test_the_verdict_names_the_part_with_most_work():
     assert verdict(Profile(root)) == "60% of the FLOPs in attn x 2"
 
 
+def test_the_verdict_of_a_step_without_times_is_about_the_flops_that_the_page_shows_first():
+    big, small = (
+        module("big", "Big", flops=6, backward=Cost(flops=10)),
+        module("small", "S", flops=4, backward=Cost(flops=10)),
+    )
+
+    # forward 6 of 10; both phases would be 16 of 30
+    assert verdict(Profile(rooted(module("", "Net", big, small)), trained=True)) == "60% of the forward FLOPs in big"
+
+
 def test_what_holds_the_blocks_is_not_the_part_with_most_work():
     block = lambda i: module(str(i), "Block", module("attn", "Attention", flops=30), module("mlp", "MLP", flops=10))
     holder = module(

@@ -7,6 +7,7 @@ from profiles import lenet, module, rooted
 from flopsight.analysis.compare import compare
 from flopsight.analysis.figures import BOOK
 from flopsight.analysis.report.page_diff import diff_report, diff_tiles, diff_verdict
+from flopsight.results.costs import Cost
 from flopsight.results.profile import Profile
 
 
@@ -62,6 +63,21 @@ def test_the_tree_carries_the_change_of_every_subtree():
     assert change["total"] == [4, 4, 4]
 
 
+def test_a_change_says_that_its_flops_are_those_of_the_whole_step():
+    before = net(module("a", "A", flops=5, backward=Cost(flops=10)))
+    after = net(module("a", "A", flops=6, backward=Cost(flops=12)))
+
+    page = diff_report(compare(before, after))
+
+    # 1 more forward and 2 backward
+    (row,) = page["diff"][1]["rows"]
+    assert (
+        dict(zip([one["label"] for one in page["diff"][1]["columns"]], row, strict=True))["change in FLOPs of the step"]
+        == 3
+    )
+    assert page["modules"]["metrics"][0]["label"] == "change in FLOPs of the step"
+
+
 def test_times_that_cannot_be_compared_are_not_shown_and_the_page_says_why():
     there = replace(lenet(), environment=replace(lenet().environment, device_name="another"))
 
@@ -104,7 +120,7 @@ def test_the_verdict_names_the_heaviest_change():
     after = net(module("a", "A", flops=11), module("b", "B", flops=2_000))
 
     assert diff_verdict(compare(before, before)) == "Nothing changed."
-    assert diff_verdict(compare(before, after)) == "Heaviest of 2 changes: b (B), new: +2.00 k FLOPs"
+    assert diff_verdict(compare(before, after)) == "Heaviest of 2 changes: b (B), new: +2.00 k FLOPs of the step"
 
 
 def test_new_blocks_of_a_stack_are_told_from_those_that_were_there():
@@ -114,14 +130,17 @@ def test_new_blocks_of_a_stack_are_told_from_those_that_were_there():
         )
 
     said = diff_verdict(compare(stack(4), stack(6)))
-    assert said == "One change: 2 of h.0-5 x 6 (Block), new: +14 FLOPs"
+    assert said == "One change: 2 of h.0-5 x 6 (Block), new: +14 FLOPs of the step"
 
 
 def test_the_verdict_names_the_figure_that_makes_a_change_the_heaviest():
     before = net(module("a", "A", flops=1000, saved=8), module("b", "B", flops=10**6))
     after = net(module("a", "A", flops=1001, saved=80_000), module("b", "B", flops=10**6 + 10))
 
-    assert diff_verdict(compare(before, after)) == "Heaviest of 2 changes: a (A), changed: +1 FLOPs, +80.0 kB saved"
+    assert (
+        diff_verdict(compare(before, after))
+        == "Heaviest of 2 changes: a (A), changed: +1 FLOPs of the step, +80.0 kB saved"
+    )
 
 
 def test_the_page_and_the_text_agree_on_what_is_heaviest():

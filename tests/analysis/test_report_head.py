@@ -73,19 +73,21 @@ def test_the_verdict_takes_a_module_and_its_limit_of_the_same_time():
     p = Profile(rooted(module("", "Net", mlp, rest, latency=4.0, backward_latency=8.0)), timing=timing, trained=True)
 
     assert verdict(p) == "50% of the step in mlp"
-    assert verdict(p, "h100-sxm") == "75% of the FLOPs in mlp", "the times are not that device's"
+    assert verdict(p, "h100-sxm") == "75% of the forward FLOPs in mlp", "the times are not that device's"
     assert verdict(p, "h100-sxm", {"": 10.0, "mlp": 3.0, "rest": 7.0}) == "70% of the limit in rest", (
         "as the icicle shows"
     )
     assert verdict(replace(p, trained=False)) == "75% of the forward in mlp"
 
 
-def test_the_verdict_on_a_step_that_is_timed_by_forward_alone_says_so():
+def test_the_verdict_on_a_step_whose_modules_are_timed_by_forward_alone_says_so():
     mlp = module("mlp", "MLP", flops=1, latency=3.0)
     timing = Timing(forward=Stat((4.0,)), backward=Stat((8.0,)))
     p = Profile(rooted(module("", "Net", mlp, latency=4.0)), timing=timing, trained=True)
 
-    assert verdict(p) == "75% of the forward in mlp"
+    # 3 s of the 12 that forward and backward take
+    assert verdict(p) == "25% of the step in the forward of mlp"
+    assert verdict(replace(p, timing=Timing(forward=Stat((4.0,))))) == "75% of the forward in mlp"
 
 
 def test_the_verdict_names_what_blocks_are_made_of_also_beside_a_costly_embedding():

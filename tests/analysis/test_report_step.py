@@ -72,10 +72,28 @@ def test_an_optimizer_that_was_not_timed_by_itself_is_outside_with_its_time_and_
     assert by_path(step, limit_figure(step, limits(whole, step)["roofs"]))[OUTSIDE] == pytest.approx(0.4 + 0.8)
 
 
-def test_a_step_of_which_only_the_forward_is_timed_by_module_is_a_forward(trained):
-    body, head, loss = trained.root.children
-    rows = [replace(one, backward_latency=None) for one in (body, head, loss)]
-    forward = replace(trained, root=replace(trained.root, children=tuple(rows), backward_latency=None))
+def without_backward_by_module(profile):
+    rows = [replace(one, backward_latency=None) for one in profile.root.children]
+    return replace(profile, root=replace(profile.root, children=tuple(rows), backward_latency=None))
+
+
+def test_a_backward_that_is_not_timed_by_module_has_a_row_of_its_own_with_its_time_and_limit(trained):
+    looped = without_backward_by_module(trained)
+    step = step_of(looped)
+
+    # 21 s less 4 forward, 8.5 backward, 5 of the optimizer and 1 of waiting leave 2.5
+    wanted = {"": 21.0, "body": 3.0, "head": 1.0, OUTSIDE: 2.5, "<backward>": 8.5, "<optimizer>": 5.0, "<data>": 1.0}
+    assert by_path(step, step.figure()) == wanted
+    assert step.word == "step"
+    # modules: their forward alone; 200 + 20 bytes of backward are in its own row
+    least = {"": 4.5, "body": 1.0, "head": 0.1, OUTSIDE: 0.4, "<backward>": 2.2, "<optimizer>": 0.8, "<data>": 0.0}
+    assert by_path(step, limit_figure(step, limits(looped, step)["roofs"])) == pytest.approx(least)
+    assert (step.by_module, step.apart["<backward>"]) == (("forward",), ("backward", "recompute"))
+
+
+def test_a_step_of_which_only_the_forward_is_timed_is_a_forward(trained):
+    alone = Timing(forward=trained.timing.forward)
+    forward = replace(without_backward_by_module(trained), timing=alone)
     step = step_of(forward)
 
     assert step.word == "forward"

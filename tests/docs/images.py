@@ -4,6 +4,7 @@ Pictures stand on matplotlib, pages, notebook cells and comments on a browser wi
 """
 
 import io
+import re
 import subprocess
 import sys
 import tempfile
@@ -25,6 +26,8 @@ ON = {"mixtral": "h100-sxm"}
 """Models without a device of their own."""
 BEFORE = "hf:gpt2-medium:n_inner=3072"
 MESH = ["hf:llama-3.1-8b", "--mesh", "fsdp=4", "--train", "-i", "1x2048"]
+FONT = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
+"""What would load letters from another host; every reader has letters of one width."""
 FRAME = (
     '<meta charset="utf-8"><style>:root{{color-scheme:{scheme}}}body{{font:14px system-ui,sans-serif;margin:16px;'
     "background:Canvas;color:CanvasText}}table{{border-collapse:collapse}}.md td,.md th{{border:1px solid #8886;padding:3px 9px}}</style>{body}"
@@ -84,10 +87,11 @@ def pictures(name, profile):
 
 
 def terminal(name, value, **options):
-    console = Console(record=True, width=110, file=io.StringIO(), force_terminal=True, color_system="truecolor")
+    console = Console(record=True, width=150, file=io.StringIO(), force_terminal=True, color_system="truecolor")
     prepare("tree", **options).show(value, console)
     path = IMAGES / f"{name}-terminal.svg"
-    path.write_text(console.export_svg(title=f"flopsight show {name}.json"), encoding="utf-8")
+    drawn = FONT.sub("", console.export_svg(title=f"flopsight show {name}.json"))
+    path.write_text(drawn, encoding="utf-8")
     print(path.name, path.stat().st_size)
 
 

@@ -91,3 +91,8 @@ def test_the_budget_on_the_page_about_ci_breaks_with_the_lines_that_the_page_sho
     assert [line.split() for line in shown.splitlines()] == [
         line.split() for line in done.out.splitlines() if line.startswith("E   ")
     ]
+
+
+@pytest.mark.parametrize("path", sorted((pages.ROOT / "docs/images").glob("*.svg")), ids=lambda path: path.stem)
+def test_a_picture_loads_nothing_from_elsewhere(path):
+    assert re.findall(r"(?:href=|url\()[\"']?(?!#)[^\"')]+", path.read_text(encoding="utf-8")) == []

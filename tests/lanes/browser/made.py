@@ -1,5 +1,6 @@
 """Profiles that the pages are made of, each counted once."""
 
+from collections import OrderedDict
 from dataclasses import replace
 from functools import cache
 
@@ -64,6 +65,16 @@ class Decoder(nn.Module):
 def resnet():
     model, args, kwargs = zoo.build("resnet18")
     return flopsight.profile(model.train(), args, kwargs, train=True, repeats=1, warmup=1)
+
+
+@cache
+def long_names():
+    """A name that leaves no room for its class, in a table with every usual column."""
+    inner = nn.Sequential(
+        OrderedDict(post_attention_layer_normalisation_2d=nn.LayerNorm(8), never_called=nn.Identity())
+    )
+    model = nn.Sequential(OrderedDict(encoder=nn.Sequential(OrderedDict(layers=nn.Sequential(inner)))))
+    return flopsight.count(model.train(), (torch.ones(2, 8),), train=True)
 
 
 @cache

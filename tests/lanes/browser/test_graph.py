@@ -165,8 +165,8 @@ def test_the_stages_of_a_pipeline_are_one_graph(graph, stages):
     # stages between the first and the last are alike, and so a stack
     middle = {2: [], 4: ["stage1-2"]}[stages]
     assert [path for path in boxes(browser) if path.startswith("stage")] == ["stage0", *middle, f"stage{stages - 1}"]
-    links = [(one.get_attribute("data-from"), one.get_attribute("data-to")) for one in browser.all(".flow")]
-    assert len(links) >= len(middle) + 3, "from the input through every stage to the output"
+    links = browser.script("return document.querySelectorAll('.flow').length")
+    assert links >= len(middle) + 3, "from the input through every stage to the output"
     assert browser.complaints() == []
 
 

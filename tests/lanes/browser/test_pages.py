@@ -14,6 +14,7 @@ from made import (
     incomplete,
     job,
     llama_405b,
+    long_names,
     many,
     no_time_at_all,
     oddly_named,
@@ -105,8 +106,12 @@ def test_no_column_is_cut_on_a_wide_screen(browser, page):
 
 
 def test_shapes_and_names_have_room_for_what_they_hold(browser, page):
-    browser.open(page(bert()), size=(1440, 1000))
     cut = "return [...document.querySelectorAll('.rows .td')].filter((one) => one.scrollWidth > one.clientWidth).map((one) => one.textContent)"
+    for profile in (bert(), resnet()):
+        browser.open(page(profile), size=(1440, 1000))
+        assert browser.script(cut) == []
+
+    browser.open(page(long_names()), size=(1440, 1000))
     assert browser.script(cut) == []
 
     browser.open(page(resnet()), size=(420, 800))

@@ -4,10 +4,12 @@ import re
 from dataclasses import replace
 
 import pytest
+from matplotlib.text import Text
 from profiles import lenet, module, rooted
 
 from flopsight.errors import InputError
 from flopsight.render.pictures import curve, icicle, roofline, timeline, write
+from flopsight.render.pictures.canvas import tick
 from flopsight.results.ceilings import Ceilings
 from flopsight.results.costs import Cost, OpRow, Phases
 from flopsight.results.memory_curve import MemoryCurve
@@ -125,6 +127,47 @@ def test_a_roofline_has_the_devices_peak_and_its_ridge(tmp_path):
     # 1,000 FLOP/s over 100 bytes a second
     assert "float32 1.00 kFLOP/s, ridge at 10" in said
     assert "limits of Net on toy (datasheet)" in said
+
+
+def product(name, time, rate=100.0):
+    """A leaf with one product; its place in the roofline is where all of them are, or below."""
+    node = module(name, "Linear", latency=time)
+    return replace(
+        node,
+        own=Phases(forward=Cost(macs=5000, flops=int(rate * time), bytes=200)),
+        ops=(OpRow("aten.mm", "forward", 1, PRODUCT, dtype="float32"),),
+    )
+
+
+def test_modules_of_one_name_are_told_apart_in_a_roofline(tmp_path):
+    blocks = [module(str(i), "Block", product("conv", 2.0 + i)) for i in range(2)]
+    model = module("", "Net", module("first", "Stage", *blocks), module("last", "Stage", product("conv", 9.0)))
+    said = texts(roofline(replace(computing(), root=rooted(model)), tmp_path / "roofline.svg"))
+
+    assert {"first.0.conv", "first.1.conv", "last.conv"} <= set(said)
+
+
+def test_the_line_to_a_name_crosses_no_other_name():
+    crowd = [product(f"{'long_name_of_a_layer' * (i % 3)}{i}", 5.0, 100.0 + i) for i in range(12)]
+    picture = replace(computing(), root=rooted(module("", "Net", *crowd))).plot.roofline()
+    picture.draw_without_rendering()
+    measure = picture.canvas.get_renderer()
+    named = [text for text in picture.axes[0].texts if text.get_text() in {one.name for one in crowd}]
+    away = [text for text in named if text.arrow_patch]
+
+    assert len(named) > len(away) > 0
+    for text in away:
+        line = text.arrow_patch.get_transform().transform_path(text.arrow_patch.get_path())
+        others = [Text.get_window_extent(other, measure) for other in named if other is not text]
+        assert not any(line.intersects_bbox(box, filled=False) for box in others), text.get_text()
+
+
+@pytest.mark.parametrize(
+    ("text", "shorter"),
+    [("0.100", "0.1"), ("7.00 GB", "7 GB"), ("10.0 k", "10 k"), ("1.50 s", "1.5 s"), ("200 ms", "200 ms")],
+)
+def test_a_number_on_an_axis_loses_the_zeros_behind_its_point_and_no_others(text, shorter):
+    assert tick(text) == shorter
 
 
 def test_a_roofline_without_ceilings_says_how_to_name_a_device(tmp_path):

@@ -30,8 +30,8 @@ def diff_report(comparison: Comparison) -> dict[str, Any]:
 def _changes(comparison: Comparison) -> dict[str, Any]:
     """Modules by what their change weighs, the heaviest first; blocks of a stack that changed alike are one row."""
     columns = [
-        ("module", "text"), ("class", "text"), ("what happened", "text"), ("change in FLOPs", "count"),
-        ("change in params", "count"), ("change in saved bytes", "bytes"),
+        ("module", "text"), ("class", "text"), ("what happened", "text"),
+        ("change in FLOPs of the step", "count"), ("change in params", "count"), ("change in saved bytes", "bytes"),
     ]  # fmt: skip
     rows, stacks = [], Stacks(comparison.before.root, comparison.after.root)
     for found in differences(comparison):
@@ -100,7 +100,9 @@ def diff_verdict(comparison: Comparison) -> str:
     path, kind, what, *more = rows[0]
     by = [
         f"{'+' if value > 0 else ''}{text(value)} {unit}"
-        for value, text, unit in zip(more, (units.si, units.si, units.size), ("FLOPs", "params", "saved"), strict=True)
+        for value, text, unit in zip(
+            more, (units.si, units.si, units.size), ("FLOPs of the step", "params", "saved"), strict=True
+        )
         if value
     ]
     place = f"Heaviest of {len(rows)} changes" if len(rows) > 1 else "One change"
@@ -114,8 +116,18 @@ def _growth(comparison: Comparison) -> Iterator[Figure]:
     def more(read: Callable[[Node], Value], node: Node) -> Value:
         return (read(node) or 0) - ((read(old[was[node.path]]) or 0) if node.path in was else 0)
 
-    for key, name, what in (("step_flops", "FLOPs", "FLOPs of all phases"), ("params", "params", "parameters")):
+    for key, name, what in (
+        ("step_flops", "FLOPs of the step", "FLOPs of all phases"),
+        ("params", "params", "parameters"),
+    ):
         about, read = f"{what}, after minus before", partial(more, BOOK[key].of_node or (lambda _node: None))
         yield Figure(
-            f"more_{name.lower()}", f"change in {name}", "count", about, None, read, adds=False, views="page open"
+            f"more_{key.removeprefix('step_')}",
+            f"change in {name}",
+            "count",
+            about,
+            None,
+            read,
+            adds=False,
+            views="page open",
         )

@@ -10,7 +10,7 @@ from ...results.node import Node
 from ...results.profile import Profile
 from ..limits.roofline import ceilings_for, profile_limit
 from ..limits.utilization import unit_of
-from .page_step import step_of
+from .page_step import BACK, step_of
 
 CONTAINERS = ("ModuleList", "ModuleDict", "Sequential")
 """Classes that only hold other modules: to name one says little."""
@@ -97,19 +97,23 @@ def verdict(profile: Profile, on: str | None = None, limits: Mapping[str, float]
         return ""
     name = max(telling, key=lambda one: telling[one])
     number = len(sizes[name])
-    return f"{telling[name]:.0%} of the {of} in {name}{f' x {number}' if number > 1 else ''}"
+    return f"{telling[name]:.0%} of the {of} {name}{f' x {number}' if number > 1 else ''}"
 
 
 def _measure(
     profile: Profile, limits: Mapping[str, float], *, timed: bool
 ) -> tuple[Callable[[Node], float], float | None, str]:
-    """What a module takes, what the whole takes, and the word for it; of what the page's rows show first."""
+    """What a module takes, what the whole takes, and the words for it; of what the page's rows show first."""
     step = step_of(profile)
     if not timed and limits.get(profile.root.path):
-        return (lambda node: limits.get(node.path, 0.0)), limits[profile.root.path], "limit"
+        return (lambda node: limits.get(node.path, 0.0)), limits[profile.root.path], "limit in"
     if not (timed and step.whole):
-        return (lambda node: node.total.total.flops), profile.root.total.total.flops, "FLOPs"
-    return (lambda node: step.seconds.get(node.path, 0.0)), step.whole, step.word
+        return (lambda node: node.flops), profile.flops, "forward FLOPs in" if profile.trained else "FLOPs in"
+    return (
+        (lambda node: step.seconds.get(node.path, 0.0)),
+        step.whole,
+        f"{step.word} in{' the forward of' if BACK in step.seconds else ''}",
+    )
 
 
 def _holders_of_blocks(root: Node, size: Callable[[Node], float]) -> set[int]:

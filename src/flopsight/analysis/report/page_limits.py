@@ -10,7 +10,7 @@ from ...results.ceilings import Ceilings, peak_key, unit_name
 from ...results.costs import FREE, Cost, known_sum
 from ...results.node import Node
 from ...results.profile import Profile
-from ...results.records import BACKWARD, OPTIMIZER, OUTSIDE
+from ...results.records import BACKWARD, OUTSIDE
 from ..figures import Figure, own_seconds
 from ..findings import findings
 from ..folding import fold
@@ -28,7 +28,7 @@ from ..limits.roofline import (
 )
 from ..limits.utilization import lasting, rows_of, unit_of
 from .page_data import Stacks
-from .page_step import UPDATE, Step, step_of
+from .page_step import Step, step_of
 
 
 def limits(profile: Profile, step: Step, device: str | None = None, *, folded: bool = True) -> dict[str, Any]:
@@ -80,19 +80,21 @@ def limit_sentence(profile: Profile, step: Step, found: dict[str, Any], device: 
 def _roofs(profile: Profile, step: Step, ceilings: Ceilings) -> list[Roof] | None:
     """The roof of every subtree, each op looked at once; None if a peak is missing.
 
-    A module's covers what its time covers; the optimizer's work on its parameters stands in the row of the optimizer's time.
+    A module's covers what its time covers; the work of a phase that is timed apart stands in the row of that time.
     """
     dtype, nodes = profile.environment.dtype, step.nodes
-    work, update = (tuple(one for one in step.phases if (one == OPTIMIZER) is apart) for apart in (False, True))
-    rows = {node.path for node in nodes}
-    updates = next(path for path in (UPDATE, OUTSIDE, "") if path in rows)
-    own = {node.path: roof_of(node, ceilings, dtype=dtype, phases=work, own=True) for node in nodes}
-    others = [
-        roof_of(node, ceilings, dtype=dtype, phases=update, own=True) for node in nodes if node.own.optimizer != FREE
-    ]
+    own = {node.path: roof_of(node, ceilings, dtype=dtype, phases=step.by_module, own=True) for node in nodes}
+    apart = {
+        path: [
+            roof_of(node, ceilings, dtype=dtype, phases=phases, own=True)
+            for node in nodes
+            if any(getattr(node.own, phase) != FREE for phase in phases)
+        ]
+        for path, phases in step.apart.items()
+    }
     found: dict[str, Roof] = {}
     for node in reversed(nodes):  # children before parents
-        mine = [own[node.path], *(others if node.path == updates else ())]
+        mine = [own[node.path], *apart.get(node.path, ())]
         parts = [*mine, *(found[child.path] for child in node.children)]
         known = [part for part in parts if part is not None]
         if len(known) < len(parts):
@@ -118,7 +120,7 @@ def roofline_points(
     """
     if not (ceilings.bandwidth and ceilings.flops):
         return None
-    phases = tuple(phase for phase in step_of(profile).phases if phase != OPTIMIZER)
+    phases = step_of(profile).by_module
     found = [
         (number, node, sum((getattr(node.own, phase) for phase in phases), start=FREE))
         for number, node in enumerate(nodes)

@@ -9,13 +9,16 @@ from functools import cached_property
 from ...results.costs import FREE, known_sum
 from ...results.node import Node, rebuilt
 from ...results.profile import Profile
-from ...results.records import FORWARD, OUTSIDE, PHASES
+from ...results.records import BACKWARD, FORWARD, OPTIMIZER, OUTSIDE, PHASES, RECOMPUTE
 from ..figures import Figure
 from ..limits.utilization import step_seconds
 
-UPDATE, DATA = "<optimizer>", "<data>"
+BACK, UPDATE, DATA = "<backward>", "<optimizer>", "<data>"
 """Rows beside the model's modules, named like `<outside>`."""
-ROW_KINDS = {OUTSIDE: "loss, glue", UPDATE: "update of the parameters", DATA: "wait for the next batch"}
+ROW_KINDS = {
+    BACK: "of all modules, not timed one by one", OUTSIDE: "loss, glue", UPDATE: "update of the parameters",
+    DATA: "wait for the next batch",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,22 @@ class Step:
     def whole(self) -> float | None:
         """Seconds of all of it."""
         return self.seconds.get("")
+
+    @cached_property
+    def apart(self) -> Mapping[str, tuple[str, ...]]:
+        """The phases that have a row of their own, by that row."""
+        rows = {node.path for node in self.nodes}
+        update = next(path for path in (UPDATE, OUTSIDE, "") if path in rows)
+        wanted = {BACK: (BACKWARD, RECOMPUTE), update: (OPTIMIZER,)}
+        return {
+            path: tuple(one for one in phases if one in self.phases) for path, phases in wanted.items() if path in rows
+        }
+
+    @cached_property
+    def by_module(self) -> tuple[str, ...]:
+        """The phases that the rows of modules cover."""
+        apart = {phase for phases in self.apart.values() for phase in phases}
+        return tuple(phase for phase in self.phases if phase not in apart)
 
     @cached_property
     def timed(self) -> Node:
@@ -68,16 +87,18 @@ class Step:
 
 
 def step_of(profile: Profile) -> Step:
-    """The rows of a profile's step, or of its forward if no backward was timed by module."""
+    """The rows of a profile's step, or of its forward if no backward was timed."""
     root, timing = profile.root, profile.timing
-    forward_only = not profile.trained or (bool(root.latency) and not root.backward_latency)
+    undivided = timing.backward if root.latency and not root.backward_latency else None
+    forward_only = not profile.trained or (bool(root.latency) and not (root.backward_latency or undivided))
     whole = step_seconds(replace(profile, trained=False) if forward_only else profile)
     seconds = _measured(root, backward=not forward_only)
     inside = seconds.get("", 0.0)
     if not forward_only and whole:
+        seconds |= {BACK: undivided.median} if undivided else {}
         seconds |= {UPDATE: timing.optimizer.median} if timing.optimizer else {}
         seconds |= {DATA: timing.data_wait.median} if timing.data_wait and timing.iteration else {}
-    rest = (whole or 0.0) - inside - seconds.get(UPDATE, 0.0) - seconds.get(DATA, 0.0)
+    rest = (whole or 0.0) - inside - sum(seconds.get(path, 0.0) for path in (BACK, UPDATE, DATA))
     # the root's own measurement includes what ran outside of every module; the rest belongs there too
     if inside and rest > 0:
         seconds[OUTSIDE] = seconds.get(OUTSIDE, 0.0) + rest

@@ -84,7 +84,7 @@ def plain(text: str) -> str:
 
 def tick(text: str) -> str:
     """The text of a tick, without zeros that say nothing: `7 GB`."""
-    return re.sub(r"\.0+(?=\D|$)", "", text)
+    return re.sub(r"(\.\d*?)0+(?=\D|$)", r"\1", text).replace(". ", " ").rstrip(".")
 
 
 def colours(names: Sequence[str]) -> dict[str, str]:

@@ -45,6 +45,16 @@ class Point:
     """Its time; without one, its least time."""
 
 
+@dataclass(frozen=True)
+class Taken:
+    """The places where something stands."""
+
+    marks: list[Any]
+    """Dots and lines, which no text may cover."""
+    texts: list[Any]
+    """Texts, which also no line to a name may cross."""
+
+
 def drawn(profile: Profile, on: str | None, width: float) -> Picture:
     """The roofline; a module without a time of its own is at the roof."""
     ceilings = ceilings_for(profile, on)
@@ -76,7 +86,7 @@ def drawn(profile: Profile, on: str | None, width: float) -> Picture:
     sizes = _draw_points(axes, points, shades)
     _frame(axes, data, points)
     picture.settle(axes)
-    taken = _dots(axes, points, sizes)
+    taken = Taken(_dots(axes, points, sizes), [])
     _draw_roofs(axes, data, taken)
     _name_points(axes, points[:MOST_NAMES], sizes, taken)
     return picture
@@ -94,14 +104,16 @@ def _draw_points(axes: Any, points: Sequence[Point], shades: dict[str, str]) -> 
 
 
 def _dots(axes: Any, points: Sequence[Point], sizes: Sequence[float]) -> list[Any]:
-    """The places of the dots, which no text may cover."""
+    """The places of the dots and of their lines to what fusion reaches."""
     from matplotlib.transforms import Bbox
 
     places = axes.transData.transform([(point.low, point.rate) for point in points])
+    ends = axes.transData.transform([(point.high, point.rate) for point in points])
     edges = [size * axes.figure.dpi / 72 for size in sizes]
-    return [
+    dots = [
         Bbox.from_bounds(x - edge, y - edge, 2 * edge, 2 * edge) for (x, y), edge in zip(places, edges, strict=True)
     ]
+    return dots + [Bbox([(x, y - 1), (end, y + 1)]) for (x, y), (end, _) in zip(places, ends, strict=True)]
 
 
 def _points(nodes: Sequence[Node], data: dict[str, Any]) -> list[Point]:
@@ -118,17 +130,16 @@ def _points(nodes: Sequence[Node], data: dict[str, Any]) -> list[Point]:
 
 
 def _names(nodes: Sequence[Node]) -> list[str]:
-    """Each module's name and how many it stands for, with what it is in if another has the same name."""
-
-    def named(node: Node, parts: int) -> str:
-        words = [part for part in node.path.split(".") if not part[:1].isdigit()][-parts:]
-        return ".".join(words) or node.name or node.kind
-
-    often = Counter(named(node, 1) for node in nodes)
-    return [
-        named(node, 1 if often[named(node, 1)] == 1 else 2) + (f" x {times(node)}" if times(node) > 1 else "")
-        for node in nodes
-    ]
+    """Each module's name and how many it stands for, with what it is in or its whole path if another has the same name."""
+    words = [[part for part in node.path.split(".") if not part[:1].isdigit()] for node in nodes]
+    choices = [[".".join(name[-parts:]) for name in words] for parts in (1, 2)]
+    often = [Counter(names) for names in choices]
+    found = []
+    for place, node in enumerate(nodes):
+        alone = (names[place] for names, count in zip(choices, often, strict=True) if count[names[place]] == 1)
+        name = next(filter(None, alone), node.path) or node.kind
+        found.append(name + (f" x {times(node)}" if times(node) > 1 else ""))
+    return found
 
 
 def _frame(axes: Any, data: dict[str, Any], points: Sequence[Point]) -> None:
@@ -142,7 +153,7 @@ def _frame(axes: Any, data: dict[str, Any], points: Sequence[Point]) -> None:
     axes.set_ylim(lowest / 2, max(best, *(point.rate for point in points)) * 3)
 
 
-def _draw_roofs(axes: Any, data: dict[str, Any], taken: list[Any]) -> None:
+def _draw_roofs(axes: Any, data: dict[str, Any], taken: Taken) -> None:
     """Draw the roofs and write what each is, where nothing else stands."""
     bandwidth, (least, most) = data["bandwidth"], axes.get_xlim()
     top = max(peak["flops"] for peak in data["peaks"]) / bandwidth
@@ -153,7 +164,7 @@ def _draw_roofs(axes: Any, data: dict[str, Any], taken: list[Any]) -> None:
     for peak in data["peaks"]:
         height, ridge = peak["flops"], peak["flops"] / bandwidth
         axes.plot((least, ridge, most), (least * bandwidth, height, height), color="black", linewidth=0.9, zorder=1)
-        taken += _pieces(axes, (ridge, height), (most, height))
+        taken.marks.extend(_pieces(axes, (ridge, height), (most, height)))
         text = f"{peak['name']} {units.rate(height)}, ridge at {units.si(ridge)}"
         places = ((most, -3, 5), (ridge, -3, 5), (ridge, 3, 5), (most, -3, -6), (ridge, 8, -6), (most, -3, 12))
         spots = [
@@ -169,11 +180,11 @@ def _draw_roofs(axes: Any, data: dict[str, Any], taken: list[Any]) -> None:
         )
         spot = ((sqrt(least * knee), sqrt(least * knee) * cached), (-3, 5), slope)
         _write(axes, f"cache {units.si(cached, 'B/s')}", [spot], taken, must=True)
-        taken += _pieces(axes, (least, least * cached), (knee, top * bandwidth))
+        taken.marks.extend(_pieces(axes, (least, least * cached), (knee, top * bandwidth)))
     _write(
         axes, f"memory {units.si(bandwidth, 'B/s')}", [((middle, middle * bandwidth), (-3, 5), slope)], taken, must=True
     )
-    taken += _pieces(axes, (least, least * bandwidth), (top, top * bandwidth))
+    taken.marks.extend(_pieces(axes, (least, least * bandwidth), (top, top * bandwidth)))
 
 
 def _pieces(axes: Any, first: tuple[float, float], last: tuple[float, float], number: int = 60) -> list[Any]:
@@ -186,7 +197,7 @@ def _pieces(axes: Any, first: tuple[float, float], last: tuple[float, float], nu
     return [Bbox.from_bounds(x - 1, y - 1, 2, 2) for x, y in spots]
 
 
-def _name_points(axes: Any, points: Sequence[Point], sizes: Sequence[float], taken: list[Any]) -> None:
+def _name_points(axes: Any, points: Sequence[Point], sizes: Sequence[float], taken: Taken) -> None:
     """Name points, each where nothing else stands; a name without room is left out."""
     for point, edge in zip(points, sizes, strict=False):
         line = {"arrowstyle": "-", "linewidth": 0.4, "color": "0.5", "shrinkA": 0, "shrinkB": edge}
@@ -199,9 +210,9 @@ def _name_points(axes: Any, points: Sequence[Point], sizes: Sequence[float], tak
 
 
 def _write(
-    axes: Any, text: str, spots: Sequence[tuple[Any, Any, dict[str, Any]]], taken: list[Any], *, must: bool = False
+    axes: Any, text: str, spots: Sequence[tuple[Any, Any, dict[str, Any]]], taken: Taken, *, must: bool = False
 ) -> None:
-    """Write a text at the first spot where it covers nothing; at the first of all if it `must` be there."""
+    """Write a text at the first spot where it and its line to the dot cover nothing; at the first of all if it `must` be there."""
     from matplotlib.text import Text
 
     measure, inside = axes.figure.canvas.get_renderer(), axes.get_window_extent()
@@ -212,7 +223,18 @@ def _write(
         label.update_positions(measure)
         box = Text.get_window_extent(label, measure)  # the letters without the line to the dot
         fits = all(inside.contains(x, y) for x, y in ((box.x0, box.y0), (box.x1, box.y1)))
-        if attempt == len(spots) or (fits and not any(box.overlaps(other) for other in taken)):
-            taken.append(box)
+        fits = fits and not any(box.overlaps(other) for other in (*taken.marks, *taken.texts))
+        line = _line_to(axes, at, box) if how.get("arrowprops") else []
+        crosses = any(piece.overlaps(other) for piece in line for other in taken.texts)
+        if attempt == len(spots) or (fits and not crosses):
+            taken.texts.append(box)
+            taken.marks.extend(line)
             return
         label.remove()
+
+
+def _line_to(axes: Any, at: tuple[float, float], box: Any) -> list[Any]:
+    """The line from a dot to its name as small boxes."""
+    x, y = axes.transData.transform(at)
+    near = min(max(x, box.x0), box.x1), min(max(y, box.y0), box.y1)
+    return _pieces(axes, at, axes.transData.inverted().transform(near), 20)
