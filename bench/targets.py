@@ -36,6 +36,10 @@ WITH_TRANSFORMERS = {
 }  # fmt: skip
 LARGE = "Llama-3.1-405B, one training step"
 PLAIN = """
+import sys
+for name in ("torchvision", "torchaudio", "librosa", "scipy", "sklearn"):
+    sys.modules[name] = None  # not needed for text, as in our command; torchvision may not fit this torch
+
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 

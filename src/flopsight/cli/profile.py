@@ -166,8 +166,8 @@ def _run_target(loaded: Target, say: Progress, served: Served | None, **how: Any
     if served is not None:
         say(f"{text}: prompt and {served.new_tokens} tokens", timed=not meta)
         return generate_tokens(loaded, served, repeats=how["repeats"])
-    from ..engine.target_profile import profile_target
-
+    with collector_paused():  # a collection would look through all of torch and of the model's library
+        from ..engine.target_profile import profile_target
     say(f"{'counting' if meta else 'profiling'} {text}")
     return profile_target(loaded, progress=lambda doing: say(f"{text}: {doing}", timed=doing != COUNTING), **how)
 

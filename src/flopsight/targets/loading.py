@@ -59,10 +59,11 @@ def load_target(
     Where it `generates`, a model type of transformers comes with its vocabulary head.
     """
     address = find_target(text) if isinstance(text, str) else text
-    with collector_paused():  # torch makes half a million objects when it is imported
+    with collector_paused():  # torch makes half a million objects when it is imported, model libraries many more
         from ..capture.hooks.garbage import rarer_collections
-    with rarer_collections():
+
         blueprint = make_blueprint(address, generates=generates)
+    with rarer_collections():
         target, brought = build_target(
             address, blueprint, device=device, dtype=dtype, meta=meta, train=train, optimizer=optimizer
         )
