@@ -2,6 +2,8 @@
 
 import os
 import random
+import sys
+from tempfile import gettempdir
 
 import pytest
 import torch
@@ -72,6 +74,17 @@ def nothing_stays_behind():
     yield
     changed = differences(before, process_state())
     assert not changed, f"the test left behind: {', '.join(changed)}"
+
+
+@pytest.fixture(autouse=True)
+def nothing_of_a_test_stays_imported():
+    """Forget what was imported from a test's own folder, so that no other test finds it under the same name."""
+    known, path = set(sys.modules), list(sys.path)
+    yield
+    sys.path[:] = path
+    for name in set(sys.modules) - known:
+        if str(getattr(sys.modules[name], "__file__", None)).startswith(gettempdir()):
+            del sys.modules[name]
 
 
 @pytest.fixture(name="no_trace")

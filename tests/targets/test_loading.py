@@ -54,21 +54,14 @@ number = 3
 
 @pytest.fixture(autouse=True)
 def project(tmp_path, monkeypatch):
-    """A user's folder; the path and the loaded modules are put back afterwards."""
-    import sys
-
+    """A user's folder, and in it what the tests of this file name."""
     (tmp_path / "net.py").write_text(FILE)
     (tmp_path / "neighbour.py").write_text("WIDTH = 8\n")
     (tmp_path / "unguarded.py").write_text("import sys\nsys.exit('needs --config')\nmodel = None\n")
     (tmp_path / "needs.py").write_text("import not_installed_anywhere\nmodel = None\n")
     (tmp_path / "syntax.py").write_text("def (\n")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    before = set(sys.modules)
-    yield tmp_path
-    for name in set(sys.modules) - before:
-        if name in {"net", "neighbour", "unguarded", "needs", "syntax"} or name.startswith("_flopsight_target"):
-            del sys.modules[name]
+    return tmp_path
 
 
 X = parse_inputs(["7x8"])

@@ -22,6 +22,7 @@ from ..results.kv_cache import CACHES, DYNAMIC, KV_CACHE, KV_COPIES
 from ..results.packing import packing_of
 from ..results.profile import Profile
 from ..results.timings import Stat
+from ..targets.code import imports_put_back
 from ..targets.inputs import TensorSpec, described
 from ..targets.loading import Target, load_target
 from ..targets.users import users_code
@@ -44,6 +45,7 @@ LENGTH = 4
 """Tokens that are drafted in a round if nothing is said."""
 
 
+@imports_put_back()
 def generation(
     model: nn.Module | str,
     input_ids: torch.Tensor | None = None,

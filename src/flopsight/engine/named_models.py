@@ -12,6 +12,7 @@ from torch import nn
 
 from ..capture.model.model_run import ModelRun, make_run
 from ..errors import InputError
+from ..targets.code import imports_put_back
 from ..targets.complaints import unknown_optimizer
 from ..targets.inputs import TensorSpec, described
 from ..targets.loading import load_target
@@ -47,13 +48,14 @@ def run_of(
     if input_shape is not None and (given or kwargs):
         raise InputError(f"Give {model} either input_shape, or args and kwargs.")
     specs = [TensorSpec(tuple(input_shape))] if input_shape is not None else []
-    found = load_target(model, specs, meta=meta, train=train, optimizer=optimizer is not None)
-    found.model.train(train)
-    if given or kwargs:
-        found = replace(found, args=given, kwargs=kwargs or {})
-    made = named_optimizer(optimizer, found.model) if optimizer is not None else None
-    with users_code(found.text, described(found.args, found.kwargs)), nullcontext() if train else torch.no_grad():
-        yield make_run(found.model, found.args, found.kwargs, train=train, loss=loss, optimizer=made)
+    with imports_put_back():
+        found = load_target(model, specs, meta=meta, train=train, optimizer=optimizer is not None)
+        found.model.train(train)
+        if given or kwargs:
+            found = replace(found, args=given, kwargs=kwargs or {})
+        made = named_optimizer(optimizer, found.model) if optimizer is not None else None
+        with users_code(found.text, described(found.args, found.kwargs)), nullcontext() if train else torch.no_grad():
+            yield make_run(found.model, found.args, found.kwargs, train=train, loss=loss, optimizer=made)
 
 
 def named_optimizer(name: str, model: nn.Module) -> torch.optim.Optimizer:

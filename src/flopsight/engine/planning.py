@@ -19,6 +19,7 @@ from ..distributed.mesh_axes import check_mesh, written
 from ..distributed.recomputing import no_blocks
 from ..errors import InputError, whole_number
 from ..results.plan import Plan, PlanOption
+from ..targets.code import imports_put_back
 from .block_counts import BlockCounts
 from .serving_plan import plan_serving
 
@@ -28,6 +29,7 @@ MOST = 10**9
 """Samples and tokens, at most: the divisors of a batch are searched, and torch's sizes end at 64 bits."""
 
 
+@imports_put_back()
 def plan(
     target: str | nn.Module | Callable[[], nn.Module],
     *,

@@ -18,6 +18,7 @@ from ..results.sweep import AxisValue, Point, Sweep
 from ..targets.address import parse_address
 from ..targets.axes import BATCH, DTYPE, SEQ, changed_address, check_sweep, sized_inputs
 from ..targets.blueprint import Call, Sizes
+from ..targets.code import imports_put_back
 from ..targets.early_checks import check_target
 from ..targets.inputs import described, parse_model_dtype
 from ..targets.loading import Target, build_target, call_with, make_blueprint
@@ -26,6 +27,7 @@ from .decoding import generation, prompt_of
 from .target_profile import profile_target
 
 
+@imports_put_back()
 def sweep(
     target: str | Callable[..., Any],
     axes: Mapping[str, Sequence[Any]],

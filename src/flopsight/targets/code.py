@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -51,6 +53,37 @@ def _made(address: Address, module: ModuleType) -> tuple[Any, Call]:
     return _model_and_call(address.text, found)
 
 
+@contextmanager
+def imports_put_back() -> Iterator[None]:
+    """Put the import path back after the block, and forget files that were run in it, with what they import from their folder.
+
+    Else a file of another folder would find the neighbours of this one where its own have the same names.
+    """
+    path, known = list(sys.path), set(sys.modules)
+    try:
+        yield
+    finally:
+        sys.path[:] = path
+        new = {name: module for name, module in sys.modules.items() if name not in known}
+        folders = {_home(module) for module in new.values() if RUN_AS_TARGET in getattr(module, "__dict__", ())}
+        theirs = {name for name in new if folders and "." not in name and _home(new[name]) in folders}
+        for name in new:
+            if name.partition(".")[0] in theirs:
+                del sys.modules[name]
+
+
+def _home(module: ModuleType) -> Path | None:
+    """The folder that a module or a package lies in; None if it is built in or spread over several."""
+    file = getattr(module, "__file__", None)
+    if file is None:
+        return None
+    return (Path(file).parent.parent if hasattr(module, "__path__") else Path(file).parent).resolve()
+
+
+RUN_AS_TARGET = "_flopsight_target"
+"""The attribute of a module that is a target's file."""
+
+
 def _load_file(path: Path) -> ModuleType:
     """Run a file as a module, with its folder first in the import path as Python itself does."""
     sys.path.insert(0, str(path.parent.resolve()))
@@ -59,6 +92,7 @@ def _load_file(path: Path) -> ModuleType:
     assert spec is not None
     assert spec.loader is not None
     module = module_from_spec(spec)
+    setattr(module, RUN_AS_TARGET, True)
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
