@@ -22,8 +22,8 @@ from .page_step import ROW_KINDS, Step, step_of
 MOST_OP_ROWS = 40_000
 """Operator rows by module up to which the page holds them; a larger profile shows operators of the whole only."""
 ON_TIMES = (
-    doubts.BusyMachine, doubts.CompiledWhole, doubts.CountedLive, doubts.Distorted, doubts.HeldBack, doubts.HostTimes,
-    doubts.NotSplit, doubts.PaceChanged, doubts.PhasesApart, doubts.UnplacedKernels, doubts.UnsteadyModules, doubts.Window,
+    doubts.BusyMachine, doubts.CompiledWhole, doubts.CountedLive, doubts.CrowdedCores, doubts.Distorted, doubts.HeldBack,
+    doubts.HostTimes, doubts.NotSplit, doubts.PaceChanged, doubts.PhasesApart, doubts.UnplacedKernels, doubts.UnsteadyModules, doubts.Window,
 )  # fmt: skip
 ON_COUNTS = (
     doubts.Assumed, doubts.CountedEager, doubts.CutOff, doubts.DirectForward, doubts.NoTwin, doubts.OtherThreads,

@@ -11,6 +11,8 @@ from typing import Any
 
 import torch
 
+from .core_waits import Waits, core_waits
+
 HOSTS = ("cpu", "meta")
 """Devices whose work is done when a call returns."""
 
@@ -60,6 +62,8 @@ class Clock:
     """A moment in the order of the work, taken without waiting for it."""
     queues: bool = False
     """True if a call returns before its work is done, as on a GPU: a wait between two calls then takes time."""
+    core_waits: Callable[[], Waits] = dict
+    """How long each thread of this process has waited for a free core."""
 
     @staticmethod
     def seconds(begin: Mark, end: Mark) -> float:
@@ -71,8 +75,14 @@ def clock_for(device: torch.device) -> Clock:
     """The clock for a model on a device, to be read for what this thread does."""
     now = time_of_this_thread()
     if device.type in HOSTS:
-        return Clock(now, mark=now)
-    return Clock(now, wait=lambda: torch.accelerator.synchronize(device), mark=lambda: _event(device), queues=True)
+        return Clock(now, mark=now, core_waits=core_waits)
+    return Clock(
+        now,
+        wait=lambda: torch.accelerator.synchronize(device),
+        mark=lambda: _event(device),
+        queues=True,
+        core_waits=core_waits,
+    )
 
 
 def _event(device: torch.device) -> torch.Event:

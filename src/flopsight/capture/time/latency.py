@@ -12,6 +12,7 @@ from ...results.caveats import (
     BusyMachine,
     Caveat,
     CompiledWhole,
+    CrowdedCores,
     Distorted,
     HeldBack,
     HostTimes,
@@ -25,6 +26,7 @@ from ..hooks import internals, parallel
 from ..model.model_run import ModelRun, rotated
 from .clock import HOSTS, Clock, clock_for
 from .collective_times import CollectiveTimes
+from .core_waits import longest_wait
 from .device_trace import DeviceTracing
 from .kernels import TraceEvent, with_children
 from .kineto import NoDeviceTrace
@@ -36,6 +38,8 @@ FEWEST = 2
 """Repeats that are made even after the time budget is spent, so that a slow first one shows."""
 QUIET = 0.05
 """Spread or distortion above which a profile says so."""
+CROWDED = 0.1
+"""Share of the time spent waiting for a free core above which a profile says so."""
 SHORT = 0.05
 """Seconds. A shorter run is slower right after marks were added or removed, so its first repeat is dropped."""
 BLOCK = 5
@@ -94,7 +98,7 @@ def measure_latency(
     plain: list[dict[str, float]] = []
     marked: list[MarkedRun] = []
     steps: list[float] = []
-    begun = clock.now()
+    begun, waits = clock.now(), clock.core_waits()
     while len(plain) < repeats:
         spent = clock.now() - begun > budget
         if spent and len(plain) >= FEWEST:
@@ -114,7 +118,8 @@ def measure_latency(
     timing = _timing(plain, steps)
     forward = timing.forward
     assert forward is not None
-    doubts = [*_doubts(forward), *(_phase_doubts(timing) if steps else ())]
+    crowded = _crowded(longest_wait(waits, clock.core_waits()), clock.now() - begun)
+    doubts = [*_doubts(forward), *crowded, *(_phase_doubts(timing) if steps else ())]
     if not marked:
         whole = Latencies(timing, {"": forward.median}, caveats=(*doubts, CompiledWhole()))
         return whole if _on_host(run) else _with_device_time(run, whole, progress)
@@ -270,6 +275,12 @@ def _doubts(forward: Stat) -> list[Caveat]:
     elif forward.spread > 2 * QUIET:
         doubts.append(BusyMachine(forward.spread, len(forward.samples)))
     return doubts
+
+
+def _crowded(waited: float, seconds: float) -> list[Caveat]:
+    """A caveat if a thread waited for a free core in more of these seconds than a quiet machine makes it wait."""
+    share = min(1.0, waited / seconds) if seconds > 0 else 0.0
+    return [CrowdedCores(share)] if share > CROWDED else []
 
 
 def _phase_doubts(timing: Timing) -> list[Caveat]:

@@ -89,6 +89,17 @@ class BusyMachine(Caveat):
     )
 
 
+class CrowdedCores(Caveat):
+    """A thread of the process often had to wait for a free core while runs were timed."""
+
+    share: float
+    """Of the time, that of the thread which waited longest."""
+    says = (
+        "The process waited for a free core {share:.0%} of the time in which it was timed: other programs, or more "
+        "threads than cores, had them. The times are those of a crowded machine."
+    )
+
+
 class PaceChanged(Caveat):
     """The first half of the plain runs agrees with itself, and so does the second, but not the two with each other."""
 
