@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from . import internals
-from .imports import ImportsAside
+from .imports import AroundImports
 from .recursion import deeper_recursion
 from .shared import Shared
 
@@ -240,7 +240,7 @@ def _unpatched_import(module: ModuleType) -> Iterator[None]:
         patch.give_back(module)
 
 
-_imports: Shared[_Wrapper] = Shared(ImportsAside(_unpatched_import).install)
+_imports: Shared[_Wrapper] = Shared(AroundImports(_unpatched_import).install)
 
 
 @contextmanager
