@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import ModuleType
 
-from ..capture.hooks.imports import AroundImports
+from ..files.around_imports import AroundImports
 
 
 @contextmanager

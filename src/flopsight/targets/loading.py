@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,7 @@ from .calls import check_call, check_passed_on, needs_inputs
 from .changes import typed_arguments
 from .complaints import without_inputs
 from .early_checks import find_target
-from .inputs import Spec, batch_and_tokens, make_inputs
+from .inputs import Spec, batch_and_tokens, described, make_inputs
 from .room import build_within_memory
 from .users import users_code
 
@@ -40,6 +40,10 @@ class Target:
     kwargs: Mapping[str, Any] = field(default_factory=dict)
     remark: str = ""
     """Inputs that were made without being asked for, in words."""
+
+    def calling(self) -> AbstractContextManager[None]:
+        """A context for calls of the model: what its code raises is told apart from what we raise, with the inputs."""
+        return users_code(self.text, described(self.args, self.kwargs))
 
 
 def load_target(

@@ -13,8 +13,8 @@ from weakref import ref
 import torch
 from torch import nn
 
+from ...files.around_imports import AroundImports
 from . import internals
-from .imports import AroundImports
 from .recursion import deeper_recursion
 from .shared import Shared
 
