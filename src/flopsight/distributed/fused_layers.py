@@ -28,8 +28,7 @@ def prepare(block: nn.Module, ways: int) -> None:
     nothing to reorder.
     """
     for path in PLAN:
-        around, _, name = path.rpartition(".")
-        setattr(block.get_submodule(around), name, _linear(block.get_submodule(path)))
+        block.set_submodule(path, _linear(block.get_submodule(path)))
     attention: Any = block.get_submodule("attn")
     if attention.split_size % ways:
         raise InputError(

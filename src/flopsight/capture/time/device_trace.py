@@ -19,7 +19,7 @@ from .collective_times import CollectiveTimes, collective_times
 from .kernels import DeviceTime, Marks, TraceEvent, place_kernels
 from .kineto import device_trace
 from .module_marks import Timer, forget
-from .op_seconds import OpTimes, host_op_times, kernel_op_times
+from .op_seconds import OpTimes, op_times
 
 
 class DeviceTracing:
@@ -43,14 +43,13 @@ class DeviceTracing:
         with (
             optimizer_steps(self._begin_step, self._end_step),
             self._timer.running(everywhere=True),
-            device_trace(self._device) as trace,
+            device_trace(self._device) as events,
         ):
             yield
-        self.found = place_kernels(trace.events, self.marks())
-        times = host_op_times if self._device.type in HOSTS else kernel_op_times
-        self.ops = times(trace.events, self.marks())
-        self.collectives = collective_times(trace.events, self.marks())
-        self._keep(trace.events)
+        self.found = place_kernels(events, self.marks())
+        self.ops = op_times(events, self.marks(), on_host=self._device.type in HOSTS)
+        self.collectives = collective_times(events, self.marks())
+        self._keep(events)
 
     def marks(self) -> Marks:
         """The notes taken beside the trace."""

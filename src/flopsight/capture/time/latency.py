@@ -114,7 +114,7 @@ def measure_latency(
     timing = _timing(plain, steps)
     forward = timing.forward
     assert forward is not None
-    doubts = [*_doubts(forward), *_phase_doubts(timing)]
+    doubts = [*_doubts(forward), *(_phase_doubts(timing) if steps else ())]
     if not marked:
         whole = Latencies(timing, {"": forward.median}, caveats=(*doubts, CompiledWhole()))
         return whole if _on_host(run) else _with_device_time(run, whole, progress)

@@ -22,9 +22,9 @@ def trace_timeline(run: ModelRun) -> tuple[Span, ...]:
     begun: list[int] = []
     steps: list[tuple[int, int]] = []
     stepping = optimizer_steps(lambda _: begun.append(time_ns()), lambda: steps.append((begun.pop(), time_ns())))
-    with timer.running(everywhere=True), stepping, device_trace(run.device, shapes=True) as trace:
+    with timer.running(everywhere=True), stepping, device_trace(run.device, shapes=True) as events:
         run.step()
-    spans = [*_modules(timer), *_work(trace.events, timer, steps)]
+    spans = [*_modules(timer), *_work(events, timer, steps)]
     first = min((span.begin for span in spans), default=0)
     shifted = (replace(span, begin=span.begin - first, end=span.end - first) for span in spans)
     return tuple(sorted(shifted, key=lambda span: (span.begin, -span.end)))

@@ -81,9 +81,7 @@ def _size(node: Node) -> int:
     return size if isinstance(size, int) else 0  # a generator's state has a size without a number
 
 
-@cache
-def _fused() -> frozenset[Any]:
-    return fusible_ops()
+_fused = cache(fusible_ops)
 
 
 def _is_fusible(node: Node) -> bool:
