@@ -187,7 +187,7 @@ def _present(results: Profile | Generation, view: View, *, strict: bool) -> None
 def _check_served(
     generate: int | None, weights: str | None, draft: str | None, accept: float | None, on: str | None
 ) -> None:
-    """Refuse options of a generation without one, packed weights that a device has no products for, and a draft without a chance."""
+    """Refuse options of --generate without it, weights that the device has no products for, a draft without --accept."""
     if generate is None and (weights or draft or accept is not None):
         raise InputError("--weights, --draft and --accept are about the tokens of --generate N; add it.")
     if weights:

@@ -191,7 +191,7 @@ def _unknown(path: str, module: nn.Module, style: Any) -> InputError:
 
 
 def spread_experts(model: nn.Module, mesh: DeviceMesh) -> list[nn.Module]:
-    """Leave on this rank its experts, and send tokens to the others' as transformers does; gives the modules of experts.
+    """Keep this rank's experts, and send tokens to the others as transformers does; returns the modules of experts.
 
     Every rank has inputs of its own, so that the tokens of all of them are exchanged.
     """

@@ -42,7 +42,7 @@ class Target:
     """Inputs that were made without being asked for, in words."""
 
     def calling(self) -> AbstractContextManager[None]:
-        """A context for calls of the model: what its code raises is told apart from what we raise, with the inputs."""
+        """A context for calls of the model: what its code raises becomes TargetRaised, with the shapes of the inputs."""
         return users_code(self.text, described(self.args, self.kwargs))
 
 
@@ -60,7 +60,7 @@ def load_target(
 ) -> Target:
     """The model that a target names, on its device and in its dtype, with inputs that fit its forward.
 
-    Where it `generates`, a model type of transformers comes with its vocabulary head.
+    If it `generates`, a model type of transformers comes with its vocabulary head.
     """
     address = find_target(text) if isinstance(text, str) else text
     with collector_paused():  # torch makes half a million objects when it is imported, model libraries many more

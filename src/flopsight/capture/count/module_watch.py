@@ -116,7 +116,7 @@ class ModuleWatch:
         position.mark(caller)
 
     def _from_outside(self, plain: Call, module: nn.Module, args: Any, kwargs: Any) -> Call:
-        """Note a call from outside the model; gives it with our saved-tensor hooks on top if the loop has put others over them."""
+        """Note a call from outside the model; returns it with our saved-tensor hooks on top if the loop's hooks cover ours."""
         self._given(args, kwargs)
         with internals.without_modes():
             if self._reads_padding:

@@ -114,7 +114,7 @@ class Saved:
     def _packed_by(self, theirs: Call, tensor: torch.Tensor) -> Any:
         """Hand a tensor that is to be saved to other hooks: autograd keeps what they make of it.
 
-        Where they return a handle, they keep the tensor or a copy of it elsewhere: what outlives the forward counts.
+        If they return a handle, they keep the tensor or a copy of it elsewhere: what outlives the forward counts.
         """
         site = self._here() if self._here is not None else None
         if site is None or internals.in_checkpoint():  # a checkpoint's hooks keep nothing

@@ -333,7 +333,7 @@ def _suspended(patches: Sequence[_Patch]) -> Iterator[None]:
 def eager() -> Iterator[None]:
     """Run compiled code as plain Python inside the block; what is compiled stays compiled.
 
-    Importing the compiler takes a second. Where it is not imported yet, that waits until `torch.compile` is called.
+    Importing the compiler takes a second. If it is not imported yet, that waits until `torch.compile` is called.
     """
 
     def held_back(compile_: Call) -> Call:

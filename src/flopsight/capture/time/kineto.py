@@ -27,7 +27,7 @@ class NoDeviceTrace(Exception):
 
 @contextmanager
 def device_trace(device: torch.device, *, shapes: bool = False) -> Iterator[list[TraceEvent]]:
-    """Trace the device's work inside the block, and the host's ops and autograd nodes; the events are there after it."""
+    """Trace what the device and the host do inside the block. The list of events is filled when the block ends."""
     events: list[TraceEvent] = []
     if internals.profiler_running():  # a second one would end the first without a word, or the process
         raise NoDeviceTrace("a profiler is already running in this process")

@@ -179,7 +179,7 @@ class MetaCounter(Counter):
         return aliased
 
     def _assume(self, what: str) -> None:
-        """Note an assumption; zero for an unknown number is refused if real tensors are there to be asked instead."""
+        """Note an assumption. Zero for an unknown number is refused if the model has real tensors, which know it."""
         if what is ZERO and self._target != META.type:
             raise known_values.Unknowable
         self.tape.doubt(Assumed(what, model_line()))
