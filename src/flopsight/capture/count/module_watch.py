@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from torch import nn
 
 from ..hooks import internals
-from ..hooks.patches import Call, compiling
+from ..hooks.patches import Call, compiling, inside
 from ..model.sites import Site, Sites
 from ..model.tensors import tensors_in
 from .attribution import Attribution, Position
@@ -126,12 +126,7 @@ class ModuleWatch:
         saved = self._tape.saved
         if saved is None or not saved.covered or not internals.saved_hooks_allowed():
             return plain
-
-        def with_hooks(*args: Any, **kwargs: Any) -> Any:
-            with saved.on_top():
-                return plain(*args, **kwargs)
-
-        return with_hooks
+        return inside(saved.on_top)(plain)
 
     def meet(self, root: nn.Module) -> None:
         """Leave out the parameters and buffers of a model that was just found: the run does not allocate them."""

@@ -136,10 +136,8 @@ class Saved:
             with self.on_top(below=below), self._within_hooks():
                 yield
         finally:
-            self._excluded, self._here = (
-                [],
-                None,
-            )  # `here` would else keep the counter alive, with everything on its tape
+            self._excluded = []
+            self._here = None  # it would else keep the counter alive, with everything on its tape
 
     @property
     def covered(self) -> bool:
