@@ -27,8 +27,8 @@ from torch import nn
 import flopsight
 from flopsight.analysis.limits.predict import kernel_seconds
 from flopsight.analysis.limits.predict import predict as predicted
-from flopsight.analysis.limits.roofline import device_seconds, limit_beside_cache, roof_of, row_roof
-from flopsight.analysis.limits.utilization import step_seconds
+from flopsight.analysis.limits.roofline import device_seconds, roof_of, row_roof
+from flopsight.analysis.limits.utilization import rows_of, step_seconds
 from flopsight.hardware.detect import detect
 from flopsight.hardware.host_calls import host_prices
 from flopsight.hardware.known_ceilings import datasheet_of, remember
@@ -50,6 +50,16 @@ def clear():
 def seconds(profile):
     """Time of a step: that of its kernels where a device ran them, else the wall."""
     return device_seconds(profile) or step_seconds(profile)
+
+
+def limit_beside_cache(node, profile):
+    """The limit of a module itself if every call found as much of its data in the cache as that holds: no kernel can be faster."""
+    limits = []
+    for row in rows_of(node, MODEL_PHASES):
+        moved = max(0, row.cost.bytes - max(1, row.calls) * (profile.ceilings.cache or 0))
+        roof = row_roof(replace(row, cost=replace(row.cost, bytes=moved)), profile.ceilings, profile.environment.dtype)
+        limits.append(roof.limit)
+    return sum(limits)
 
 
 def wall(run, device, times=12):
@@ -161,9 +171,7 @@ def limits(device):
             row[1] += own
             row[2] += roof.limit
             if roof.limit > ABOVE * own:
-                least = limit_beside_cache(
-                    node, profile.ceilings, dtype=profile.environment.dtype, phases=MODEL_PHASES, own=True
-                )
+                least = limit_beside_cache(node, profile)
                 above.append((roof.limit - own, roof.limit / own, least <= ABOVE * own, node))
         whole, limit = pace * seconds(profile), profile.limit()
         print(

@@ -29,9 +29,9 @@ def fake_device(monkeypatch):
     def trace(_device):
         with kineto.device_trace(torch.device("cpu")) as found:
             yield found
-        products = [event for event in found.events if event.name in PRODUCTS]
+        products = [event for event in found if event.name in PRODUCTS]
         for i, event in enumerate(products):
-            found.events += launched(event, 10**9 + i, i in strangers)
+            found += launched(event, 10**9 + i, i in strangers)
 
     monkeypatch.setattr(device_trace, "device_trace", trace)
     monkeypatch.setattr(torch.accelerator, "synchronize", lambda *_: None)

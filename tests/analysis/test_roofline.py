@@ -10,7 +10,6 @@ from flopsight.analysis.limits.roofline import (
     device_seconds,
     fits_cache,
     fused_limit,
-    limit_beside_cache,
     roof_of,
 )
 from flopsight.analysis.merging import merged
@@ -173,14 +172,6 @@ def test_launches_bind_where_the_device_had_no_kernel_for_most_of_the_time():
 def test_a_module_whose_calls_fit_the_cache_says_so():
     assert fits_cache(leaf("a", "Add", op("aten.add", moved=10**7, calls=10)), DEVICE)
     assert not fits_cache(leaf("a", "Add", op("aten.add", moved=10**7, calls=9)), DEVICE)
-
-
-def test_no_kernel_beats_the_limit_by_more_than_the_cache_can_serve():
-    # 4 * 10^7 bytes in two calls, each of which may find 10^6 in the cache: 3.8 ms remain of 4
-    node = leaf("a", "Add", op("aten.add", moved=4 * 10**7, calls=2))
-
-    assert limit_beside_cache(node, DEVICE) == pytest.approx(0.0038)
-    assert limit_beside_cache(leaf("a", "Linear", PRODUCT), DEVICE) == pytest.approx(0.010)
 
 
 def test_intensity_is_flops_over_bytes():

@@ -193,14 +193,12 @@ def communication(
     records: Iterable[OpRecord], dims: Mapping[GroupKey, str]
 ) -> tuple[dict[str, tuple[CommRow, ...]], dict[str, tuple[CommRow, ...]]]:
     """By module, what it exchanges in every step and what it exchanged once; `dims` names the mesh dimension of groups."""
-    found: defaultdict[str, dict[object, CommRow]] = defaultdict(dict)
-    for record in records:
-        for row in _rows(record, dims):
-            key = row.key, row.holds
-            rows = found[record.module]
-            rows[key] = rows[key] + row if key in rows else row
-    regular = {path: tuple(row for row in rows.values() if not row.setup) for path, rows in found.items()}
-    once = {path: tuple(row for row in rows.values() if row.setup) for path, rows in found.items()}
+    rows = summed(((record.module, row.key, row.holds), row) for record in records for row in _rows(record, dims))
+    regular: dict[str, tuple[CommRow, ...]] = {}
+    once: dict[str, tuple[CommRow, ...]] = {}
+    for (path, *_), row in rows.items():
+        found = once if row.setup else regular
+        found[path] = (*found.get(path, ()), row)
     return regular, once
 
 

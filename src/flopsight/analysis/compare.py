@@ -253,7 +253,7 @@ def _topmost(profile: Profile, paired: Collection[int]) -> tuple[Node, ...]:
 def matched(before: Profile, after: Profile) -> list[tuple[Node, Node]]:
     """Pairs of modules that are the same one, in the order of `after`.
 
-    Where no name but the root's is in both, one of the models is wrapped: then names without the wrappers' count.
+    If no name but the root's is in both, one of the models is wrapped: then names without the wrappers' count.
     """
     if before.nodes.keys() & after.nodes.keys() - {""}:
         return list(_down(before.root, after.root))

@@ -35,7 +35,7 @@ class Growth:
 
     @property
     def plausible(self) -> bool:
-        """Whether the parts can be read as shares: work is not negative, unless further points confirm such a curve."""
+        """Whether the parts can be read as shares: none is negative, or further points confirm the curve."""
         return self.exact or min(self.constant, self.linear, self.quadratic) >= 0
 
     @property
@@ -50,7 +50,7 @@ class Growth:
 
 
 def fit_growth(values: Sequence[float], figures: Sequence[float]) -> Growth:
-    """The simplest curve that the points lie on, with no negative part if there is one; the nearest one if they lie on none."""
+    """The simplest curve through the points, those without negative parts first; the nearest curve if none goes through."""
     different = len(set(values))
     tried = [_fitted(values, figures, powers) for powers in CURVES if len(powers) <= different]
     found = [one for one in tried if one.on_curve] or tried[-1:]

@@ -1,11 +1,12 @@
-"""The first lines about a profile: what it costs, how long it takes, how far that is from the limit, what binds, what to change."""
+"""The first lines about a profile: what it costs, takes, how far that is from the limit, what binds; and all that could be changed."""
 
 from __future__ import annotations
 
 from .. import units
 from ..results.ceilings import Ceilings
+from ..results.job import Job
 from ..results.profile import Profile
-from .findings import findings
+from .findings import Finding, findings, job_findings
 from .limits.roofline import ABOVE, ceilings_for, node_bound, profile_limit, roof_of
 from .limits.utilization import lasting, seconds_at_peak, step_seconds
 from .summary_facts import records_gradients
@@ -121,3 +122,31 @@ def _first(profile: Profile, on: str | None) -> str:
         return "nothing found to change"
     more = f" ({len(found) - 1} more: flopsight advise)" if len(found) > 1 else ""
     return f"{found[0]}{more}"
+
+
+def advice_lines(found: Profile | Job, on: str | None = None) -> list[str]:
+    """Ranked findings of a profile or a job, and against which ceilings they were made."""
+    profile = found.model if isinstance(found, Job) else found
+    ranked = job_findings(found, on) if isinstance(found, Job) else findings(found, on)
+    lines = [line for place, finding in enumerate(ranked, start=1) for line in _advised(place, finding)]
+    if not ranked:
+        lines.append("Nothing found to change.")
+    if len(ranked) > 1:
+        lines.append("Wins are upper bounds and overlap: they do not add up.")
+    ceilings = ceilings_for(profile, on)
+    if ceilings is None or profile_limit(profile, on) is None:
+        lines.append(f"Findings that need a limit were left out: {limit_unknown(profile, on)}.")
+    else:
+        lines.append(f"Ceilings: {ceilings_text(ceilings)}.")
+    return lines
+
+
+def _advised(place: int, finding: Finding) -> list[str]:
+    return [
+        f"{place}. {finding.what} ({finding.name})",
+        f"   where     {finding.place}",
+        f"   evidence  {finding.evidence}",
+        f"   {'missing' if finding.blocks else 'to win':<9} {finding.win}",
+        f"   next      {finding.next_move}",
+        "",
+    ]

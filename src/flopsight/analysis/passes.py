@@ -45,7 +45,7 @@ def without_idle(root: Node) -> Node:
 def to_rows(limit: int | None) -> Pass:
     """Open the heaviest modules first until `limit` rows are drawn; None opens all.
 
-    A module that stays shut holds its submodules' figures. Where not even the children of the next module fit, the
+    A module that stays shut holds its submodules' figures. If not even the children of the next module fit, the
     heaviest of them are drawn and the others share a row.
     """
 

@@ -16,7 +16,7 @@ from ..formulas import UNKNOWN, price
 from ..formulas.grouped import GROUPED, groups_read, rows_of, stack_of
 from ..results.caveats import Caveat, UnknownRouting
 from ..results.op_kinds import aten
-from ..results.records import FORWARD, ModuleCall, ModuleRow, OpRecord, Parameter, Shape
+from ..results.records import FORWARD, ModuleCall, ModuleRow, OpRecord, Parameter, Shape, above
 from .lookups import rows_read
 
 STACK, MATRIX = 3, 2
@@ -212,7 +212,7 @@ def _unowned(model: _Model) -> None:
             and path not in known
             and any(record.op in GROUPED and stack_of(record) for record in records)
         ):
-            holder = next((above for above in _upwards(path) if model.rows[above].parameters), None)
+            holder = next((place for place in (path, *above(path)) if model.rows[place].parameters), None)
             if holder is not None:
                 for parameter in model.rows[holder].parameters:
                     model.part(holder, parameter, _unknown(model, path, NOT_OWNED))
@@ -229,8 +229,8 @@ def _unknown(model: _Model, path: str, why: str, read: float = 1.0) -> _Part:
 
 def _chosen_for(model: _Model, path: str, experts: int, skip: Sequence[str] = ()) -> float | None:
     """For how many tokens a router chose among that many experts, in the nearest module around them that did."""
-    for above in list(_upwards(path))[: NEAR + 1]:
-        for place in model.subtree(above):
+    for around in (path, *above(path))[: NEAR + 1]:
+        for place in model.subtree(around):
             choices = [record for record in model.choices.get(place, ()) if _among(record) == experts]
             if choices and not any(place == left or place.startswith(f"{left}.") for left in skip):
                 # a router may look at its scores more than once in a call
@@ -250,14 +250,14 @@ def _among(record: OpRecord) -> int:
 
 def _calls(model: _Model, path: str) -> int:
     """Calls of a module, or of the nearest one around it that was called."""
-    return next((model.calls[above].calls for above in _upwards(path) if above in model.calls), 1)
+    return next((model.calls[place].calls for place in (path, *above(path)) if place in model.calls), 1)
 
 
 def _tokens_in(model: _Model, path: str, sides: Shape, rows: float) -> int | None:
     """The tokens that went into the experts, or into the nearest module around them that gets fewer than they work on."""
     found = None
-    for above in list(_upwards(path))[: NEAR + 1]:
-        call = model.calls.get(above)
+    for place in (path, *above(path))[: NEAR + 1]:
+        call = model.calls.get(place)
         wide = [meta for meta in call.inputs if meta.is_real_number and meta.shape[-1:] and meta.shape[-1] in sides] if call else []  # fmt: skip
         if call is None or not wide:
             continue
@@ -311,11 +311,3 @@ def _use_of_expert(model: _Model, path: str) -> _Use | None:
 def parent(path: str) -> str:
     """The path of the module around another one."""
     return path.rpartition(".")[0]
-
-
-def _upwards(path: str) -> Iterator[str]:
-    """A path and those of all modules around it; the last is the model's, the empty one."""
-    yield path
-    while path:
-        path = parent(path)
-        yield path

@@ -164,7 +164,7 @@ def _time(profile: Profile) -> list[Fact]:
 
 
 def _around_nodes(profile: Profile) -> str:
-    """What of the backward the root's row shows, if that is not all of it; on a device rows are kernels."""
+    """How much of the backward the root's row shows, if that is not all; nothing on a device, whose rows are kernels."""
     timing, inside = profile.timing, profile.root.backward_latency
     if timing.backward is None or inside is None or timing.busy is not None or inside > NEARLY * timing.backward.median:
         return ""

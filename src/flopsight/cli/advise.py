@@ -9,7 +9,7 @@ from . import options
 
 def advise(profile: options.ProfileFile, on: options.On = None) -> None:
     """List what could be changed, the largest win first, each with its evidence and the next move."""
-    from ..analysis.advice import advice_lines
+    from ..analysis.headline import advice_lines
 
     found = load_static(profile)
     print("\n".join(advice_lines(found.middle if isinstance(found, Generation) else found, on)))

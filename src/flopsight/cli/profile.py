@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
 from functools import partial
 from typing import Annotated, Any
 
@@ -22,9 +22,8 @@ from ..results.packing import packing_of
 from ..results.profile import Profile
 from ..results.timings import TIME_BUDGET
 from ..targets.early_checks import check_names
-from ..targets.inputs import described, parse_inputs, parse_model_dtype
+from ..targets.inputs import parse_inputs, parse_model_dtype
 from ..targets.loading import Target, find_target, load_target
-from ..targets.users import users_code
 from . import options
 from .completion import complete_target
 from .short_measurement import short_measurement, with_ceilings
@@ -103,9 +102,8 @@ def profile(
     job = job_options(ranks, checkpoint, precision, accumulate, switches, plan)
     meta = meta or ranks is not None
     _check_together(view, meta=meta, train=train, generate=generate, cache=cache)
-    asked = Served(generate or 0, cache, weights, draft, accept, draft_length)
-    served = asked if generate is not None else None
-    check_served(served, asked, on)
+    served = {"cache": cache, "weights": weights, "draft": draft, "acceptance": accept, "draft_length": draft_length}
+    _check_served(generate, weights, draft, accept, on)
     address = find_target(target, specs)
     timing = {"repeats": repeats, "warmup": warmup, "time_budget": time_budget, "timeline": view.timeline}
     with Progress(asked=progress) as say:
@@ -122,7 +120,7 @@ def profile(
         )
         how = {"train": train, "optimizer": optimizer, "meta": meta, "mesh": ranks, "rank": rank, "job": job}
         kernels = "cpu" if on is None else "meta"
-        results = _run_target(loaded, say, served, kernels=kernels, **how, **timing)
+        results = _run_target(loaded, say, generate, served, kernels=kernels, **how, **timing)
         if not (meta or on or no_measure):
             measured = short_measurement(loaded, partial(say, timed=True))
             results = results if measured is None else with_ceilings(results, measured)
@@ -160,12 +158,16 @@ def _check_together(view: View, *, meta: bool, train: bool, generate: int | None
         raise InputError(f"--cache is {cache!r}; it can be dynamic or static.")
 
 
-def _run_target(loaded: Target, say: Progress, served: Served | None, **how: Any) -> Profile | Generation:
+def _run_target(
+    loaded: Target, say: Progress, new_tokens: int | None, served: Mapping[str, Any], **how: Any
+) -> Profile | Generation:
     os.environ.setdefault("KINETO_LOG_LEVEL", "9")  # torch's tracer writes lines of its own on stderr
     text, meta = loaded.text, how["meta"]
-    if served is not None:
-        say(f"{text}: prompt and {served.new_tokens} tokens", timed=not meta)
-        return generate_tokens(loaded, served, repeats=how["repeats"])
+    if new_tokens is not None:
+        from ..engine.decoding import generate_target
+
+        say(f"{text}: prompt and {new_tokens} tokens", timed=not meta)
+        return generate_target(loaded, new_tokens, **served, repeats=how["repeats"])
     with collector_paused():  # a collection would look through all of torch and of the model's library
         from ..engine.target_profile import profile_target
     say(f"{'counting' if meta else 'profiling'} {text}")
@@ -182,30 +184,17 @@ def _present(results: Profile | Generation, view: View, *, strict: bool) -> None
             checked(result)
 
 
-@dataclass(frozen=True)
-class Served:
-    """How tokens are generated, a prompt and those after it counted and timed apart: what --generate, --cache, --weights, --draft, --accept and --draft-length say.
-
-    The fields are arguments of `flopsight.generation`.
-    """
-
-    new_tokens: int
-    cache: str = "dynamic"
-    weights: str | None = None
-    draft: str | None = None
-    acceptance: float | None = None
-    draft_length: int = 4
-
-
-def check_served(served: Served | None, asked: Served, on: str | None) -> None:
-    """Refuse options of a generation without one, packed weights that a device has no products for, and a draft without a chance."""
-    if served is None and (asked.weights or asked.draft or asked.acceptance is not None):
+def _check_served(
+    generate: int | None, weights: str | None, draft: str | None, accept: float | None, on: str | None
+) -> None:
+    """Refuse options of --generate without it, weights that the device has no products for, a draft without --accept."""
+    if generate is None and (weights or draft or accept is not None):
         raise InputError("--weights, --draft and --accept are about the tokens of --generate N; add it.")
-    if asked.weights:
-        _check_device_runs(asked.weights, on)
-    if asked.draft and asked.acceptance is None:
+    if weights:
+        _check_device_runs(weights, on)
+    if draft and accept is None:
         raise InputError("--draft needs the chance that its tokens are accepted: --accept 0.8.")
-    if asked.acceptance is not None and not asked.draft:
+    if accept is not None and not draft:
         raise InputError(
             "--accept is the chance that a token of a draft is accepted; name the draft: --draft hf:llama-3.1-8b."
         )
@@ -222,12 +211,3 @@ def _check_device_runs(weights: str, on: str | None) -> None:
             f"{ceilings.name} has no {weights} products, only {known}: take --weights int8 or int4, which are unpacked into the model's "
             f"own dtype, or a device that has them, like h100-sxm."
         )
-
-
-def generate_tokens(target: Target, served: Served, *, repeats: int) -> Generation:
-    """The prompt of a loaded target, and new tokens after it."""
-    from ..engine.decoding import generation, prompt_of
-
-    prompt = prompt_of(target)
-    with users_code(target.text, described(target.args, target.kwargs)):
-        return generation(target.model.eval(), prompt, **asdict(served), repeats=repeats)

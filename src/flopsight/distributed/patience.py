@@ -20,7 +20,7 @@ def ask(line: str) -> None:
 
 @contextmanager
 def asking_after(seconds: float = PATIENCE, say: Callable[[str], None] = ask) -> Iterator[None]:
-    """Ask once, if the block takes long, whether every rank came here; a process by itself, as in a dry run, is never asked."""
+    """If the block takes long, ask once whether every rank came here; a single process or a dry run is never asked."""
     rank, size = rank_and_size()
     if size == 1 or is_dry():
         yield

@@ -39,8 +39,7 @@ def checkpoint_blocks(model: nn.Module, how: str) -> None:
     if not blocks:
         raise no_blocks(how)
     for path, block in blocks.items():
-        around, _, name = path.rpartition(".")
-        setattr(model.get_submodule(around), name, checkpointed(block, how))
+        model.set_submodule(path, checkpointed(block, how))
 
 
 def no_blocks(how: str) -> InputError:

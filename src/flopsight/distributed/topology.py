@@ -199,11 +199,8 @@ def _axis(group: Any, name: str | None = None) -> Axis:
 
 def _mesh_axes(roots: list[nn.Module]) -> Iterator[Axis]:
     """The dimensions of every mesh that a parameter or a buffer is spread over."""
-    seen: set[int] = set()
-    for mesh in _meshes(roots):
-        if id(mesh) not in seen:
-            seen.add(id(mesh))
-            yield from axes_of(mesh)
+    for mesh in {id(mesh): mesh for mesh in _meshes(roots)}.values():
+        yield from axes_of(mesh)
 
 
 def _meshes(roots: list[nn.Module]) -> Iterator[Any]:

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator, Mapping
 from math import gcd
 from typing import TYPE_CHECKING, Any
 
+import torch
 from torch import nn
 
 from ..errors import InputError, did_you_mean, does_not_divide
-from . import fused_layers
 
 if TYPE_CHECKING:
     from torch.distributed.device_mesh import DeviceMesh
@@ -33,6 +33,10 @@ ALONG_SEQUENCE, WHOLE = "sequence_parallel", "replicate"
 LIBRARY = "transformers.distributed.parallel_utils"
 """Where transformers registers its styles; those of experts and of several layers at once are its own."""
 PLAN = 'model._tp_plan = {"blocks.*.up": "colwise", "blocks.*.down": "rowwise"}'
+TRANSPOSED = "Conv1D"
+"""The class in transformers of a linear layer whose weight is stored the other way round."""
+FUSED_PLAN = {"attn.c_attn": "colwise", "attn.c_proj": "rowwise", "mlp.c_fc": "colwise", "mlp.c_proj": "rowwise"}
+"""How the layers of GPT-2's blocks are divided: by heads, and by the columns of the feed-forward part."""
 WEIGHTS, EXCHANGE = "grouped_gemm", "ep_dispatch_experts"
 """transformers' styles: weights that hold one expert after the other, and the module that sends tokens to them."""
 
@@ -108,9 +112,9 @@ def check_heads(model: nn.Module, ways: int, styles: Mapping[str, Any]) -> None:
 def _fused(blocks: Mapping[str, nn.Module], ways: int) -> Iterator[tuple[str, nn.Module, str | None, Any]]:
     for path, block in blocks.items():
         inner = getattr(block, "_checkpoint_wrapped_module", block)
-        plan = fused_layers.plan_of(inner)
+        plan = _fused_plan(inner)
         if plan:
-            fused_layers.prepare(inner, ways)
+            _untransposed(inner, ways)
         for name, style in plan.items():
             yield f"{path}.{name}", inner.get_submodule(name), None, style
 
@@ -187,11 +191,44 @@ def _unknown(path: str, module: nn.Module, style: Any) -> InputError:
     )
 
 
+# -- GPT-2's layers: queries, keys and values in one product, and weights that are stored transposed
+
+
+def _fused_plan(block: nn.Module) -> dict[str, str]:
+    """The plan for a block that is made like GPT-2's; empty for any other."""
+    layers = {path: module for path, module in block.named_modules() if type(module).__name__ == TRANSPOSED}
+    return FUSED_PLAN if set(layers) == set(FUSED_PLAN) and hasattr(block.get_submodule("attn"), "split_size") else {}
+
+
+def _untransposed(block: nn.Module, ways: int) -> None:
+    """Put linear layers of the same size in the places of a block's transposed ones, and let attention split a part.
+
+    A rank has the queries, keys and values of its heads side by side, as Megatron stores them; without data there is
+    nothing to reorder.
+    """
+    for path in FUSED_PLAN:
+        block.set_submodule(path, _linear(block.get_submodule(path)))
+    attention: Any = block.get_submodule("attn")
+    if attention.split_size % ways:
+        raise InputError(
+            f"tp={ways} does not divide the {attention.split_size} columns of queries; take one that does."
+        )
+    attention.split_size //= ways
+
+
+def _linear(layer: Any) -> nn.Linear:
+    inputs, outputs = layer.weight.shape
+    made = nn.Linear(inputs, outputs, device="meta", dtype=layer.weight.dtype)
+    made.weight.requires_grad_(layer.weight.requires_grad)
+    made.bias = nn.Parameter(torch.empty_like(layer.bias), requires_grad=layer.bias.requires_grad)
+    return made.train(layer.training)
+
+
 # -- expert parallelism: each rank has some experts, and tokens are sent to those they chose
 
 
 def spread_experts(model: nn.Module, mesh: DeviceMesh) -> list[nn.Module]:
-    """Leave on this rank its experts, and send tokens to the others' as transformers does; gives the modules of experts.
+    """Keep this rank's experts, and send tokens to the others as transformers does; returns the modules of experts.
 
     Every rank has inputs of its own, so that the tokens of all of them are exchanged.
     """

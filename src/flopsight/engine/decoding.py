@@ -23,9 +23,8 @@ from ..results.packing import packing_of
 from ..results.profile import Profile
 from ..results.timings import Stat
 from ..targets.code import imports_put_back
-from ..targets.inputs import TensorSpec, described
+from ..targets.inputs import TensorSpec
 from ..targets.loading import Target, load_target
-from ..targets.users import users_code
 from .counting import Recording, kept
 from .decode_loop import (
     IDS,
@@ -95,6 +94,13 @@ def generation(
         return with_draft(made, drafted, acceptance or 0.0, draft_length)
 
 
+def generate_target(target: Target, new_tokens: int, **how: Any) -> Generation:
+    """The prompt of a loaded target, and new tokens after it."""
+    prompt = prompt_of(target)
+    with target.calling():
+        return generation(target.model.eval(), prompt, new_tokens, **how)
+
+
 def prompt_of(target: Target) -> torch.Tensor:
     """The prompt among the inputs of a target that generates."""
     check_generates(target.model)
@@ -140,7 +146,7 @@ def _prompted(
         specs = [TensorSpec(tuple(input_shape))] if input_shape is not None else []
         target = load_target(model, specs, meta=True, generates=True)
         own = prompt_of(target)
-        with users_code(target.text, described(target.args, target.kwargs)):
+        with target.calling():
             yield target.model.eval(), own if input_ids is None else input_ids.to("meta")
         return
     check_generates(model)

@@ -16,10 +16,10 @@ from ..analysis.times import with_comm_times, with_op_times, with_times
 from ..capture.model.first_writes import kept_if_written
 from ..capture.model.model_run import ModelRun, copy_of
 from ..capture.model.tensors import stored_bytes
+from ..capture.time.device_trace import trace_timeline
 from ..capture.time.kineto import NoDeviceTrace
 from ..capture.time.latency import measure_latency, traced_host_ops
 from ..capture.time.module_marks import forget
-from ..capture.time.timeline import trace_timeline
 from ..distributed.job_options import job_options
 from ..distributed.topology import is_engine
 from ..errors import CheckFailed, InputError, whole_number

@@ -14,9 +14,8 @@ from ..capture.model.model_run import ModelRun, make_run
 from ..errors import InputError
 from ..targets.code import imports_put_back
 from ..targets.complaints import unknown_optimizer
-from ..targets.inputs import TensorSpec, described
+from ..targets.inputs import TensorSpec
 from ..targets.loading import load_target
-from ..targets.users import users_code
 
 
 @contextmanager
@@ -54,7 +53,7 @@ def run_of(
         if given or kwargs:
             found = replace(found, args=given, kwargs=kwargs or {})
         made = named_optimizer(optimizer, found.model) if optimizer is not None else None
-        with users_code(found.text, described(found.args, found.kwargs)), nullcontext() if train else torch.no_grad():
+        with found.calling(), nullcontext() if train else torch.no_grad():
             yield make_run(found.model, found.args, found.kwargs, train=train, loss=loss, optimizer=made)
 
 

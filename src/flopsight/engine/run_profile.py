@@ -41,7 +41,7 @@ class Options:
     target: str | None = None
     """The device that a run on meta stands for; None if the run is real."""
     casts: str = ""
-    """The device whose casts autocast makes, if it is another; the CPU's autocast switches them on."""
+    """The device whose casts autocast makes, if that is not the run's own; the CPU's autocast switches them on."""
     in_loop: bool = False
     """Whether what runs is a step of a loop, after another step."""
     whole: bool = True

@@ -23,7 +23,7 @@ from ..targets.early_checks import check_target
 from ..targets.inputs import described, parse_model_dtype
 from ..targets.loading import Target, build_target, call_with, make_blueprint
 from ..targets.users import TargetRaised, users_code
-from .decoding import generation, prompt_of
+from .decoding import generate_target
 from .target_profile import profile_target
 
 
@@ -117,10 +117,7 @@ class _How:
 def _measured(values: Mapping[str, AxisValue], target: Target, how: _How) -> Point:
     timing = {} if how.meta else how.timing
     if how.generate is not None:
-        prompt = prompt_of(target)
-        with users_code(target.text, described(target.args, target.kwargs)):
-            made = generation(target.model.eval(), prompt, how.generate, latency=not how.meta, **timing)
-        return Point(values, generation=made)
+        return Point(values, generation=generate_target(target, how.generate, latency=not how.meta, **timing))
     more: dict[str, Any] = {"optimizer": how.optimizer, "mesh": how.mesh, "kernels": how.kernels}
     return Point(values, profile_target(target, train=how.train, meta=how.meta, **more, **timing))
 

@@ -13,9 +13,7 @@ from ..capture.model.model_run import default_loss, make_run, own_losses
 from ..distributed.job_options import DEFAULTS, JobOptions
 from ..results.caveats import Note
 from ..results.profile import Profile
-from ..targets.inputs import described
 from ..targets.loading import Target
-from ..targets.users import users_code
 from .dry_count import count_dry
 from .measure import count, profile
 from .named_models import named_optimizer
@@ -47,7 +45,7 @@ def profile_target(
         summed.add(not own_losses(output))
         return default_loss(output)
 
-    with users_code(target.text, described(target.args, target.kwargs)), nullcontext() if train else torch.no_grad():
+    with target.calling(), nullcontext() if train else torch.no_grad():
         how: dict[str, Any] = {"train": train, "optimizer": step, "loss": loss if train else None}
         if mesh is not None:
             run = make_run(model, target.args, target.kwargs, **how)

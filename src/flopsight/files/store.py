@@ -87,13 +87,10 @@ def load_profile(path: str | Path) -> Profile:
 def load_static(path: str | Path) -> Profile | Job | Generation:
     """Read anything but a monitored run, a plan and a sweep."""
     found = load(path)
-    if isinstance(found, Plan):
-        raise ProfileFileError(f"{path} is a plan, not a profile. Show it: flopsight show {path}")
-    if isinstance(found, Run):
-        raise ProfileFileError(f"{path} is a monitored run, not a profile. Show it: flopsight show {path}")
-    if isinstance(found, Sweep):
-        number = len(found.points)
-        raise ProfileFileError(f"{path} is a sweep of {number} points, not one profile. Show it: flopsight show {path}")
+    if isinstance(found, Plan | Run | Sweep):
+        of = f" of {len(found.points)} points, not one" if isinstance(found, Sweep) else ", not a"
+        what = {Plan: "plan", Run: "monitored run", Sweep: "sweep"}[type(found)]
+        raise ProfileFileError(f"{path} is a {what}{of} profile. Show it: flopsight show {path}")
     return found
 
 

@@ -8,6 +8,8 @@ from statistics import median
 from time import perf_counter, process_time
 from typing import Any
 
+from ..results.timings import Stat
+
 SAMPLES = 12
 FEWEST = 3
 MANY = 200
@@ -37,16 +39,6 @@ def undisturbed(samples: list[tuple[float, float]]) -> list[float]:
     ratios = [wall / cpu if cpu else 1.0 for wall, cpu in samples]
     best = min(ratios)
     return [wall for (wall, _), ratio in zip(samples, ratios, strict=True) if ratio <= PREEMPTED * best]
-
-
-def _spread(times: list[float]) -> float:
-    """How far the quartiles lie apart, relative to the median."""
-    ordered = sorted(times)
-    return (ordered[(3 * len(times) - 1) // 4] - ordered[len(times) // 4]) / median(times)
-
-
-def _alike(samples: list[tuple[float, float]]) -> bool:
-    return _spread(undisturbed(samples)) < ALIKE
 
 
 class Sampler:
@@ -128,7 +120,7 @@ class Sampler:
                 first = self._one(work)
         taken: list[tuple[float, float]] = []
         now, last = self.clock(), first[0]
-        while len(taken) < most and now + last <= begun + budget and not (len(taken) >= SAMPLES and _alike(taken)):
+        while len(taken) < most and now + last <= begun + budget and not self._settled(taken):
             if not warm:
                 self._flush.zero_()
             taken.append(self._one(work))
@@ -137,8 +129,13 @@ class Sampler:
         kept = undisturbed(taken)
         self.taken += len(taken)
         self.dropped += len(taken) - len(kept)
-        self.spread = max(self.spread, _spread(kept))
+        self.spread = max(self.spread, Stat(tuple(kept)).spread)
         return kept
+
+    @staticmethod
+    def _settled(taken: list[tuple[float, float]]) -> bool:
+        """Whether more samples would say the same."""
+        return len(taken) >= SAMPLES and Stat(tuple(undisturbed(taken))).spread < ALIKE
 
     def short(self, work: Callable[[], object], budget: float = BUDGET) -> float:
         """Seconds of a short kernel: many in a row, on a device behind a pause, so that the host is ahead of it."""

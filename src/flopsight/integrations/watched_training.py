@@ -172,7 +172,7 @@ class WatchedTraining:
         every: int = 10,
         to: Any = (),
     ) -> None:
-        """With `monitor`, every step is watched instead of a window, and each `every` steps have their figures logged."""
+        """With `monitor`, every step is watched instead of a window, and figures are logged after each `every` steps."""
         self._follower = Follower(steps, save_to, phases)
         self._monitored = MonitoredTraining(every, to) if monitor else None
         self._watching: Follower | MonitoredTraining = self._monitored or self._follower

@@ -112,7 +112,7 @@ class SeenCalls:
         return doubts
 
     def _differences(self, tape: Tape) -> list[Caveat]:
-        """A caveat if the counted runs did not call the modules that the timed ones called, by their marks."""
+        """A caveat if the counted runs called other modules than the timed ones, according to the marks."""
         if self.whole or tape.direct_forwards or tape.elsewhere:
             return []
         timed = self.timer.entered()

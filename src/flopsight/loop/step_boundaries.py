@@ -39,32 +39,32 @@ class OptimizerCycle:
 
     def stepped(self, optimizer: Any) -> Boundary:
         """Note that an optimizer has stepped."""
-        if self.settled and not self._since and self._closer is not None and self._closer() is optimizer:
+        if self.settled and not self._since and self._closes(optimizer):
             self.steps += 1
             return Boundary.ENDED
         known = any(other() is optimizer for other in self._since)
         if self._replaces(optimizer):
-            self.settled = True
-            self._since.clear()
-            self._closer = ref(optimizer)
-            self.steps += 1
-            return Boundary.ENDED
+            return self._end(optimizer)
         if not self.settled and not known:
             self._since.append(ref(optimizer))
             self._closer = ref(optimizer)
             moved, self.steps = self.steps > 0, 1
             return Boundary.MOVED if moved else Boundary.ENDED
         if not self.settled:
-            self.settled = True
+            self.settled, known = True, False
             self._since.clear()
-            known = False
         if self._closes(optimizer) or known:
-            self._closer = ref(optimizer)
-            self._since.clear()
-            self.steps += 1
-            return Boundary.ENDED
+            return self._end(optimizer)
         self._since.append(ref(optimizer))
         return Boundary.WITHIN
+
+    def _end(self, closer: Any) -> Boundary:
+        """End a step with its last optimizer."""
+        self.settled = True
+        self._since.clear()
+        self._closer = ref(closer)
+        self.steps += 1
+        return Boundary.ENDED
 
     def _replaces(self, optimizer: Any) -> bool:
         """True if the optimizer is new, in a loop that replaces its optimizers."""

@@ -21,7 +21,7 @@ from .step_watch import StepWatch
 VALIDATION = "it called a model in eval mode without gradients, as a validation does"
 
 SPLIT_EVERY = 4
-"""Of so many timed steps, one is split by module. They are a minority, so that the medians are those of the others."""
+"""One timed step of so many is split by module: few enough that the medians are those of the other steps."""
 
 
 class StepWindow:

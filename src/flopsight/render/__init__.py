@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from ..files.whole_files import as_bytes
@@ -44,10 +43,8 @@ class Drawing:
         if isinstance(profile, Generation):
             profile = profile.middle
         model = profile.model if isinstance(profile, Job) else profile
-        with TemporaryDirectory() as folder:
-            drawn = Path(folder) / path.name
-            self.format.draw(model, drawn, **self.options)
-            return drawn.read_bytes()
+        drawn: bytes = self.format.draw(model, **self.options).encoded(path.suffix.removeprefix("."))
+        return drawn
 
     def show(self, profile: Profile | Job | Generation, console: Console) -> None:
         """Draw the profile on a terminal, in colour if the format is a page."""

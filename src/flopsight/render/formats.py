@@ -22,7 +22,7 @@ class Format:
 
     name: str
     code: str
-    """`module:function` inside flopsight: takes the profile, then options by keyword; returns text, or a `Page`."""
+    """`module:function` inside flopsight: takes the profile, then options by keyword; returns text, a `Page` or a `Picture`."""
     page: bool = False
     """The function returns a `Page`, which the terminal shows in colour and every other output as plain text."""
     top: str | None = None
@@ -34,7 +34,7 @@ class Format:
     file_only: bool = False
     """Written to a file, never printed."""
     picture: bool = False
-    """Written as a picture, to files called after the format: `icicle.svg`, `resnet.icicle.png`. The function takes the path too."""
+    """The function returns a `Picture`, for files called after the format: `icicle.svg`, `resnet.icicle.png`."""
 
     @property
     def draw(self) -> Callable[..., Any]:

@@ -34,9 +34,9 @@ class Cost:
     macs: int = 0
     """Multiply-accumulates of products: matrix multiplications, convolutions, attention."""
     flops: int = 0
-    """Where not stated, two for every MAC."""
+    """Two for every MAC, if not stated."""
     bytes: int = 0
-    """Where a formula states none, every input read once and every output written once."""
+    """Every input read once and every output written once, if a formula does not state them."""
     skipped_macs: int = 0
     """MACs that a causal kernel can leave out; `macs` counts attention dense."""
     recompute_macs: int = 0

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from ..errors import InputError
 from .costs import known_sum
 from .environment import Environment
 from .in_notebooks import InNotebooks
@@ -235,8 +236,6 @@ class Run(InNotebooks):
         from ..render.run_page import text
 
         if format != "run":
-            from ..errors import InputError
-
             raise InputError(f"A run is drawn as text (`run`) or as a page (`html`), not as {format!r}.")
         return text(self)
 

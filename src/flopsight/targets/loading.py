@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,7 @@ from .calls import check_call, check_passed_on, needs_inputs
 from .changes import typed_arguments
 from .complaints import without_inputs
 from .early_checks import find_target
-from .inputs import Spec, batch_and_tokens, make_inputs
+from .inputs import Spec, batch_and_tokens, described, make_inputs
 from .room import build_within_memory
 from .users import users_code
 
@@ -41,6 +41,10 @@ class Target:
     remark: str = ""
     """Inputs that were made without being asked for, in words."""
 
+    def calling(self) -> AbstractContextManager[None]:
+        """A context for calls of the model: what its code raises becomes TargetRaised, with the shapes of the inputs."""
+        return users_code(self.text, described(self.args, self.kwargs))
+
 
 def load_target(
     text: str | Address,
@@ -56,7 +60,7 @@ def load_target(
 ) -> Target:
     """The model that a target names, on its device and in its dtype, with inputs that fit its forward.
 
-    Where it `generates`, a model type of transformers comes with its vocabulary head.
+    If it `generates`, a model type of transformers comes with its vocabulary head.
     """
     address = find_target(text) if isinstance(text, str) else text
     with collector_paused():  # torch makes half a million objects when it is imported, model libraries many more

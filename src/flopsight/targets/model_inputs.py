@@ -51,14 +51,8 @@ def _text(config: Any) -> Any:
 
 def _vision(config: Any) -> Any:
     """The configuration of the part that sees images."""
-    for name in (
-        "vision_config",
-        "backbone_config",
-        "vision_model_config",
-        "image_encoder_config",
-        "prompt_encoder_config",
-    ):
-        found = getattr(config, name, None)
+    for part in ("vision", "backbone", "vision_model", "image_encoder", "prompt_encoder"):
+        found = getattr(config, f"{part}_config", None)
         if found is not None and (hasattr(found, "image_size") or hasattr(found, "num_patches")):
             return found
     return config

@@ -36,12 +36,7 @@ def torchvision_blueprint(address: Address) -> Blueprint:
             return models.get_model(address.name, weights=None, **(backbone | arguments))
 
     size = _trained_size(models, address.name)
-
-    def inputs(_: Any, sizes: Sizes) -> Call:
-        shape = (sizes.batch or 1, *size)
-        return Call((torch.randn(shape),), remark=f"input {units.shape(shape)}")
-
-    return Blueprint(build, inputs)
+    return Blueprint(build, lambda _, sizes: _images(sizes, size))
 
 
 def _trained_size(models: Any, name: str) -> tuple[int, ...]:
@@ -63,11 +58,12 @@ def timm_blueprint(address: Address) -> Blueprint:
         with _known_arguments(address, timm.model_entrypoint(address.name)), users_code(address.text):
             return timm.create_model(address.name, pretrained=False, **arguments)
 
-    def inputs(model: Any, sizes: Sizes) -> Call:
-        shape = (sizes.batch or 1, *_image(model, arguments))
-        return Call((torch.randn(shape),), remark=f"input {units.shape(shape)}")
+    return Blueprint(build, lambda model, sizes: _images(sizes, _image(model, arguments)))
 
-    return Blueprint(build, inputs)
+
+def _images(sizes: Sizes, size: tuple[int, ...]) -> Call:
+    shape = (sizes.batch or 1, *size)
+    return Call((torch.randn(shape),), remark=f"input {units.shape(shape)}")
 
 
 def _typed_by_class(address: Address, builder: Callable[..., Any]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from torch import nn
 import flopsight
 from flopsight.analysis.times import with_op_times
 from flopsight.capture.time.kernels import Marks, TraceEvent
-from flopsight.capture.time.op_seconds import host_op_times, kernel_op_times
+from flopsight.capture.time.op_seconds import op_times
 from flopsight.results.costs import Cost, OpRow
 from flopsight.results.node import Node
 
@@ -30,7 +30,7 @@ def test_a_kernel_carries_the_names_of_the_ops_around_it():
         host("aten::relu", 1100, 1200, 12), host("cudaLaunchKernel", 1110, 1120, 51), kernel(1300, 1400, 51, 12),
     ]  # fmt: skip
 
-    assert kernel_op_times(events, MARKS) == {
+    assert op_times(events, MARKS, on_host=False) == {
         ("a", "forward", ("aten.linear", "aten.addmm")): pytest.approx(500e-9),
         ("b", "forward", ("aten.relu",)): pytest.approx(100e-9),
     }
@@ -39,7 +39,7 @@ def test_a_kernel_carries_the_names_of_the_ops_around_it():
 def test_an_op_of_the_host_has_its_time_without_that_of_the_ops_inside_it():
     events = [host("aten::linear", 0, 100, 10), host("aten::addmm", 10, 90, 11), host("aten::copy_", 20, 30, 12)]
 
-    assert host_op_times(events, MARKS) == {
+    assert op_times(events, MARKS, on_host=True) == {
         ("a", "forward", ("aten.linear",)): pytest.approx(20e-9),
         ("a", "forward", ("aten.linear", "aten.addmm")): pytest.approx(70e-9),
         ("a", "forward", ("aten.linear", "aten.addmm", "aten.copy_")): pytest.approx(10e-9),

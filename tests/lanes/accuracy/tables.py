@@ -73,7 +73,7 @@ arithmetic, forward and backward.
 
 ## Published figures
 
-Every row, with its source, unit and tolerance, is in [published.csv](data/published.csv). Where a source rounds, or counts a
+Every row, with its source, unit and tolerance, is in [published.csv](data/published.csv). If a source rounds, or counts a
 little more than it says, its tolerance is wider.
 
 {published_table}

@@ -12,7 +12,7 @@ CELLS = {
     "comparison": "flopsight.compare(p, flopsight.count(model, (torch.ones(4, 8),)))",
     "job": "flopsight.gather(p)",
     "frame": "p.to_frame().loc[:, ['params', 'macs']].to_string()",
-    "picture": "from flopsight.render.pictures import icicle\n[icicle(p, f'icicle.{kind}', by='flops').stat().st_size for kind in ('svg', 'png')]",
+    "picture": "[len(p.plot.icicle(by='flops').encoded(kind)) for kind in ('svg', 'png')]",
 }
 
 

@@ -7,8 +7,8 @@ import pytest
 from matplotlib.text import Text
 from profiles import lenet, module, rooted
 
+from flopsight import cli
 from flopsight.errors import InputError
-from flopsight.render.pictures import curve, icicle, roofline, timeline, write
 from flopsight.render.pictures.canvas import tick
 from flopsight.results.ceilings import Ceilings
 from flopsight.results.costs import Cost, OpRow, Phases
@@ -28,10 +28,9 @@ def text_stays_text():
         yield
 
 
-def texts(path):
-    return [
-        re.sub(r"<[^>]+>", "", text).strip() for text in re.findall(r"<text.*?</text>", path.read_text(), re.DOTALL)
-    ]
+def texts(picture):
+    svg = picture.encoded("svg").decode()
+    return [re.sub(r"<[^>]+>", "", text).strip() for text in re.findall(r"<text.*?</text>", svg, re.DOTALL)]
 
 
 CURVE = MemoryCurve(
@@ -53,8 +52,8 @@ def computing():
     return Profile(rooted(module("", "Net", node)), ceilings=ceilings, environment=Environment(dtype="float32"))
 
 
-def test_an_icicle_names_its_modules(tmp_path):
-    said = texts(icicle(lenet(), tmp_path / "icicle.svg", by="flops"))
+def test_an_icicle_names_its_modules():
+    said = texts(lenet().plot.icicle(by="flops"))
 
     assert {"LeNet5", "Conv2d"} <= set(said), "a module, and a kind in the legend"
     assert any(text.startswith("feature_extractor ") and text.endswith("%") for text in said)
@@ -74,18 +73,18 @@ def stacked(times):
     return Profile(rooted(root), timing=timing, trained=True)
 
 
-def test_an_icicle_by_time_shows_the_whole_step_with_stacks_as_one_and_the_optimizer(tmp_path):
-    said = texts(icicle(stacked((2.0, 0.5)), tmp_path / "icicle.svg", by="time"))
+def test_an_icicle_by_time_shows_the_whole_step_with_stacks_as_one_and_the_optimizer():
+    said = texts(stacked((2.0, 0.5)).plot.icicle(by="time"))
 
     assert "Net: 10.0 s, width by time" in said
     assert {"layers 75%", "Block x 3 75%", "fc 75%", "optimizer 25%"} <= set(said)
 
 
-def test_a_name_without_room_ends_in_an_ellipsis(tmp_path):
+def test_a_name_without_room_ends_in_an_ellipsis():
     leaves = [replace(module(f"a_very_long_name_{n}", "Linear"), latency=1.0) for n in "abcdefgh"]
     wide = Profile(rooted(replace(module("", "Net", *leaves), latency=8.0)))
 
-    said = texts(icicle(wide, tmp_path / "icicle.svg", by="time"))
+    said = texts(wide.plot.icicle(by="time"))
 
     assert any(text.startswith("a_very_") and text.endswith("…") for text in said)
 
@@ -97,7 +96,7 @@ def test_a_profile_hands_out_figures_that_show_themselves():
     assert figure._repr_png_().startswith(b"\x89PNG")
 
 
-def test_a_timeline_has_modules_over_the_ops_that_no_other_op_covers(tmp_path):
+def test_a_timeline_has_modules_over_the_ops_that_no_other_op_covers():
     spans = (
         Span("Net", "module", 0, 1_000_000, 1),
         Span("fc", "module", 0, 600_000, 1, "fc"),
@@ -105,24 +104,24 @@ def test_a_timeline_has_modules_over_the_ops_that_no_other_op_covers(tmp_path):
         Span("aten::addmm", "op", 100_000, 500_000, 1, "fc"),
     )
 
-    said = texts(timeline(replace(lenet(), timeline=spans), tmp_path / "timeline.svg"))
+    said = texts(replace(lenet(), timeline=spans).plot.timeline())
 
     assert {"modules", "ops", "Net", "fc", "aten::linear"} <= set(said)
     assert "aten::addmm" not in said
 
 
-def test_a_profile_without_a_timeline_says_how_to_take_one(tmp_path):
+def test_a_profile_without_a_timeline_says_how_to_take_one():
     with pytest.raises(InputError, match="timeline=True"):
-        timeline(lenet(), tmp_path / "timeline.svg")
+        lenet().plot.timeline()
 
 
-def test_an_icicle_by_something_else_names_what_it_can_be_drawn_by(tmp_path):
+def test_an_icicle_by_something_else_names_what_it_can_be_drawn_by():
     with pytest.raises(InputError, match="it can be drawn by time, flops, params, saved"):
-        icicle(lenet(), tmp_path / "icicle.svg", by="luck")
+        lenet().plot.icicle(by="luck")
 
 
-def test_a_roofline_has_the_devices_peak_and_its_ridge(tmp_path):
-    said = texts(roofline(computing(), tmp_path / "roofline.svg"))
+def test_a_roofline_has_the_devices_peak_and_its_ridge():
+    said = texts(computing().plot.roofline())
 
     # 1,000 FLOP/s over 100 bytes a second
     assert "float32 1.00 kFLOP/s, ridge at 10" in said
@@ -139,10 +138,10 @@ def product(name, time, rate=100.0):
     )
 
 
-def test_modules_of_one_name_are_told_apart_in_a_roofline(tmp_path):
+def test_modules_of_one_name_are_told_apart_in_a_roofline():
     blocks = [module(str(i), "Block", product("conv", 2.0 + i)) for i in range(2)]
     model = module("", "Net", module("first", "Stage", *blocks), module("last", "Stage", product("conv", 9.0)))
-    said = texts(roofline(replace(computing(), root=rooted(model)), tmp_path / "roofline.svg"))
+    said = texts(replace(computing(), root=rooted(model)).plot.roofline())
 
     assert {"first.0.conv", "first.1.conv", "last.conv"} <= set(said)
 
@@ -170,54 +169,59 @@ def test_a_number_on_an_axis_loses_the_zeros_behind_its_point_and_no_others(text
     assert tick(text) == shorter
 
 
-def test_a_roofline_without_ceilings_says_how_to_name_a_device(tmp_path):
+def test_a_roofline_without_ceilings_says_how_to_name_a_device():
     with pytest.raises(InputError, match="--on h100-sxm"):
-        roofline(replace(computing(), ceilings=None), tmp_path / "roofline.svg")
+        replace(computing(), ceilings=None).plot.roofline()
 
 
-def test_a_roofline_is_drawn_on_another_device(tmp_path):
-    said = texts(roofline(replace(computing(), ceilings=None), tmp_path / "roofline.svg", on="h100-sxm"))
+def test_a_roofline_is_drawn_on_another_device():
+    said = texts(replace(computing(), ceilings=None).plot.roofline(on="h100-sxm"))
 
     assert "limits of Net on H100 SXM5 80GB (datasheet)" in said
 
 
-def test_memory_over_the_step_names_the_peak_the_phases_and_the_kinds(tmp_path):
-    said = texts(curve(replace(lenet(), memory_curve=CURVE), tmp_path / "curve.svg"))
+def test_memory_over_the_step_names_the_peak_the_phases_and_the_kinds():
+    said = texts(replace(lenet(), memory_curve=CURVE).plot.memory())
 
     assert {"peak 500 B, forward of fc", "forward", "backward", "parameters", "temporaries"} <= set(said)
 
 
-def test_a_profile_without_a_curve_says_why(tmp_path):
+def test_a_profile_without_a_curve_says_why():
     with pytest.raises(InputError, match="no memory curve"):
-        curve(lenet(), tmp_path / "curve.svg")
+        lenet().plot.memory()
 
 
 @pytest.mark.parametrize(("suffix", "start"), [(".png", b"\x89PNG"), (".pdf", b"%PDF"), (".svg", b"<?xml")])
-def test_every_kind_of_picture_is_written_whole_over_an_old_one(tmp_path, suffix, start):
+def test_every_kind_of_picture_is_written_whole_over_an_old_one(tmp_path, monkeypatch, suffix, start):
     path = tmp_path / f"icicle{suffix}"
     path.write_bytes(b"old")
 
-    icicle(lenet(), path)
+    monkeypatch.chdir(tmp_path)
+    lenet().save("p.json")
+
+    assert cli.main(["show", "p.json", "-o", path.name]) == 0
 
     assert path.read_bytes().startswith(start)
-    assert [one.name for one in tmp_path.iterdir()] == [path.name], "nothing half written is left"
+    assert {one.name for one in tmp_path.iterdir()} == {path.name, "p.json"}, "nothing half written is left"
 
 
-def test_a_picture_of_another_kind_is_refused_and_nothing_is_written(tmp_path):
-    with pytest.raises(InputError, match=r"its suffix can be \.svg, \.png, \.pdf"):
-        icicle(lenet(), tmp_path / "icicle.gif")
-    assert not list(tmp_path.iterdir())
+def test_a_picture_of_another_kind_is_refused_and_nothing_is_written(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    lenet().save("p.json")
+
+    assert cli.main(["show", "p.json", "-o", "icicle.gif"]) == 2
+
+    assert "The suffix of -o icicle.gif says no format" in capsys.readouterr().err
+    assert [one.name for one in tmp_path.iterdir()] == ["p.json"]
 
 
-def test_a_name_with_dollar_signs_is_no_formula(tmp_path):
+def test_a_name_with_dollar_signs_is_no_formula():
     evil = replace(lenet(), root=replace(lenet().root, kind=r"$\frac{$"))
 
-    assert any(r"$\frac{$" in text for text in texts(icicle(evil, tmp_path / "icicle.svg")))
+    assert any(r"$\frac{$" in text for text in texts(evil.plot.icicle()))
 
 
 def test_several_pictures_are_written_or_none(tmp_path, monkeypatch, capsys):
-    from flopsight import cli
-
     monkeypatch.chdir(tmp_path)
     lenet().save("cpu.json")
     computing().save("p.json")
@@ -232,12 +236,12 @@ def test_several_pictures_are_written_or_none(tmp_path, monkeypatch, capsys):
     assert (tmp_path / "a.roofline.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_a_roofline_has_a_roof_for_a_cache_whose_bandwidth_is_known(tmp_path):
+def test_a_roofline_has_a_roof_for_a_cache_whose_bandwidth_is_known():
     plain = computing()
     cached = replace(plain, ceilings=replace(plain.ceilings, cache=4096, cache_bandwidth=400.0))
 
-    assert "cache 400 B/s" in texts(roofline(cached, tmp_path / "roofline.svg"))
-    assert not any(text.startswith("cache") for text in texts(roofline(plain, tmp_path / "plain.svg")))
+    assert "cache 400 B/s" in texts(cached.plot.roofline())
+    assert not any(text.startswith("cache") for text in texts(plain.plot.roofline()))
 
 
 def planned(*options):
@@ -251,11 +255,11 @@ OPTION = PlanOption(
 )  # fmt: skip
 
 
-def test_a_plan_has_a_bar_for_each_option_with_its_sum_and_what_a_gpu_has(tmp_path):
+def test_a_plan_has_a_bar_for_each_option_with_its_sum_and_what_a_gpu_has():
     large = replace(OPTION, checkpoint="full", memory={"parameters": 5 * 10**9})
     plan = planned(OPTION, large)
-    memory = texts(write(plan.plot.memory(), tmp_path / "memory.svg"))
-    step = texts(write(plan.plot.step(top=1), tmp_path / "step.svg"))
+    memory = texts(plan.plot.memory())
+    step = texts(plan.plot.step(top=1))
 
     assert {"fsdp=8, 8 x 1", "3.00 GB", "fsdp=8, 8 x 1, full", "5.00 GB", "4.00 GB free", "activations"} <= set(memory)
     assert {"62.5 ms", "products", "host"} <= set(step), "(3 + 1) s / 64 samples"

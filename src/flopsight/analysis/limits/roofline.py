@@ -9,7 +9,7 @@ if the two disagree on what binds, the answer "depends on fusion".
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import astuple, dataclass, replace
+from dataclasses import astuple, dataclass
 from operator import add
 
 from ...hardware.named import ceilings_from, named_ceilings
@@ -193,21 +193,6 @@ def device_seconds(profile: Profile | Conditions) -> float | None:
         # kernels that run side by side count once: the wall less the time without any
         return wall - timing.idle if wall is not None and timing.idle is not None else timing.busy
     return timing.busy + (timing.backward_busy or 0.0) + (timing.optimizer_busy or 0.0)
-
-
-def limit_beside_cache(
-    node: Node, ceilings: Ceilings, *, dtype: str = "", phases: Iterable[str] = PHASES, own: bool = False
-) -> float | None:
-    """The limit if every call found as much of its data in the cache as the cache holds: no kernel can be faster."""
-    total = 0.0
-    for each in (node,) if own else node.walk():
-        for row in rows_of(each, phases):
-            moved = max(0, row.cost.bytes - max(1, row.calls) * (ceilings.cache or 0))
-            roof = row_roof(replace(row, cost=replace(row.cost, bytes=moved)), ceilings, dtype)
-            if roof is None:
-                return None
-            total += roof.limit
-    return total
 
 
 def fits_cache(node: Node, ceilings: Ceilings, all_weights: int = 0) -> bool:

@@ -150,11 +150,9 @@ class Attribution:
         if site is not self.sites.outside and position.task != -1:
             return site, RECOMPUTE  # it was called in a backward; a module that makes one was called before
         # a hook on a parameter may step its optimizer as soon as the gradient is there
-        return (
-            (site, OPTIMIZER)
-            if self._optimizing is not None and not torch.is_grad_enabled()
-            else self._backward(position, task)
-        )
+        if self._optimizing is not None and not torch.is_grad_enabled():
+            return site, OPTIMIZER
+        return self._backward(position, task)
 
     def _backward(self, position: Position, task: int) -> tuple[Site, str]:
         """The module that made the running autograd node; or the one whose checkpoint is being recomputed."""
@@ -171,9 +169,7 @@ class Attribution:
             return maker, BACKWARD
         if node.name() == "CheckpointFunctionBackward" or internals.in_checkpoint():
             return self._module_above() or maker, RECOMPUTE
-        position.mark(
-            maker, already_made=1
-        )  # double backward: what this op adds to the graph belongs to the same module
+        position.mark(maker, already_made=1)  # double backward: what this op adds to the graph is the module's too
         position.relabelled = True
         return maker, BACKWARD
 

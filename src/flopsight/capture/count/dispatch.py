@@ -17,7 +17,7 @@ from ..hooks import internals
 from ..hooks.garbage import rarer_collections
 from ..hooks.internals import TorchDispatchMode
 from ..hooks.optimizer_steps import optimizer_steps
-from ..hooks.patches import Call, eager, module_calls, wrapped
+from ..hooks.patches import Call, eager, inside, module_calls, wrapped
 from ..hooks.signals import handlers_apart
 from ..model.first_writes import before_writing, writes_are_watched
 from ..model.sites import Site, Sites, sites_of
@@ -231,20 +231,20 @@ class Counter(TorchDispatchMode):
     def _expand(self, info: OpInfo, func: Any, args: Any, kwargs: Any) -> Any:
         """Look inside an op that has no formula, if that is safe; else note it as it is."""
         if is_higher_order(func):
-            return self._expand_higher_order(func, args, kwargs)
+            return func(*entering(args, inside(lambda: self)), **kwargs)
         apart = in_other_ops(info, func, args)
         if apart is not None:
             with self:
                 output = apart(*args, **kwargs)
             if output is not NotImplemented:
                 return output
-        inside = internals.python_body(func)
-        if inside is None:
+        python = internals.python_body(func)
+        if python is None:
             output = self.run(func, args, kwargs)
         else:
             body = Body(func, args, kwargs)
             with self, self._inside(body):
-                output = inside(*args, **kwargs)
+                output = python(*args, **kwargs)
             if body.seen_whole(output):
                 if self._body is not None:
                     self._body.note(output)
@@ -252,16 +252,6 @@ class Counter(TorchDispatchMode):
         # Part of the work is done where we cannot look, in numpy or in a kernel of its own.
         self._note(info, args, kwargs, output)
         return output
-
-    def _expand_higher_order(self, func: Any, args: Any, kwargs: Any) -> Any:
-        def enter(function: Call) -> Call:
-            def entered(*given: Any, **named: Any) -> Any:
-                with self:
-                    return function(*given, **named)
-
-            return entered
-
-        return func(*entering(args, enter), **kwargs)
 
     @contextmanager
     def _inside(self, body: Exits) -> Iterator[None]:

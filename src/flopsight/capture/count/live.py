@@ -98,7 +98,7 @@ class Live:
     def lend(self, args: Any) -> None:
         """A collective begins to work with these tensors.
 
-        Gloo's threads let go of them some time after the collective is done. Where such a thread is the last to hold
+        Gloo's threads let go of them some time after the collective is done. If such a thread is the last to hold
         one, its memory counts up to its last use on the thread that began the collective: the rest is chance.
         """
         for tensor in flat(args):

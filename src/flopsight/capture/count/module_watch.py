@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from torch import nn
 
 from ..hooks import internals
-from ..hooks.patches import Call, compiling
+from ..hooks.patches import Call, compiling, inside
 from ..model.sites import Site, Sites
 from ..model.tensors import tensors_in
 from .attribution import Attribution, Position
@@ -116,7 +116,7 @@ class ModuleWatch:
         position.mark(caller)
 
     def _from_outside(self, plain: Call, module: nn.Module, args: Any, kwargs: Any) -> Call:
-        """Note a call from outside the model; gives it with our saved-tensor hooks on top if the loop has put others over them."""
+        """Note a call from outside the model; returns it with our saved-tensor hooks on top if the loop's hooks cover ours."""
         self._given(args, kwargs)
         with internals.without_modes():
             if self._reads_padding:
@@ -126,12 +126,7 @@ class ModuleWatch:
         saved = self._tape.saved
         if saved is None or not saved.covered or not internals.saved_hooks_allowed():
             return plain
-
-        def with_hooks(*args: Any, **kwargs: Any) -> Any:
-            with saved.on_top():
-                return plain(*args, **kwargs)
-
-        return with_hooks
+        return inside(saved.on_top)(plain)
 
     def meet(self, root: nn.Module) -> None:
         """Leave out the parameters and buffers of a model that was just found: the run does not allocate them."""

@@ -114,7 +114,7 @@ class Saved:
     def _packed_by(self, theirs: Call, tensor: torch.Tensor) -> Any:
         """Hand a tensor that is to be saved to other hooks: autograd keeps what they make of it.
 
-        Where they return a handle, they keep the tensor or a copy of it elsewhere: what outlives the forward counts.
+        If they return a handle, they keep the tensor or a copy of it elsewhere: what outlives the forward counts.
         """
         site = self._here() if self._here is not None else None
         if site is None or internals.in_checkpoint():  # a checkpoint's hooks keep nothing
@@ -136,10 +136,8 @@ class Saved:
             with self.on_top(below=below), self._within_hooks():
                 yield
         finally:
-            self._excluded, self._here = (
-                [],
-                None,
-            )  # `here` would else keep the counter alive, with everything on its tape
+            self._excluded = []
+            self._here = None  # it would else keep the counter alive, with everything on its tape
 
     @property
     def covered(self) -> bool:

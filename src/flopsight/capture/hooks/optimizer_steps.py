@@ -86,7 +86,7 @@ def with_inner(optimizer: torch.optim.Optimizer) -> list[torch.optim.Optimizer]:
 
 
 def let_go() -> None:
-    """Remove the hooks that no listener needs any more, if that was put off because torch was running them."""
+    """Remove hooks without listeners, if that was put off because torch was running them."""
     _hooks.settle()
 
 

@@ -13,8 +13,8 @@ from weakref import ref
 import torch
 from torch import nn
 
+from ...files.around_imports import AroundImports
 from . import internals
-from .imports import ImportsAside
 from .recursion import deeper_recursion
 from .shared import Shared
 
@@ -240,7 +240,7 @@ def _unpatched_import(module: ModuleType) -> Iterator[None]:
         patch.give_back(module)
 
 
-_imports: Shared[_Wrapper] = Shared(ImportsAside(_unpatched_import).install)
+_imports: Shared[_Wrapper] = Shared(AroundImports(_unpatched_import).install)
 
 
 @contextmanager
@@ -333,7 +333,7 @@ def _suspended(patches: Sequence[_Patch]) -> Iterator[None]:
 def eager() -> Iterator[None]:
     """Run compiled code as plain Python inside the block; what is compiled stays compiled.
 
-    Importing the compiler takes a second. Where it is not imported yet, that waits until `torch.compile` is called.
+    Importing the compiler takes a second. If it is not imported yet, that waits until `torch.compile` is called.
     """
 
     def held_back(compile_: Call) -> Call:

@@ -43,7 +43,7 @@ class ModelRun:
         return self.prepared()()
 
     def prepared(self) -> Callable[[], Any]:
-        """The forward as a call whose inputs are ready: the time that they take us is not the model's."""
+        """The forward as a call with prepared inputs, so that preparing them is not timed as the model's work."""
         called = self.model.get_submodule(self.part) if self.part else self.model
         call = called if self.method == "__call__" else getattr(called, self.method)
         args, kwargs = self.args, self.kwargs or {}

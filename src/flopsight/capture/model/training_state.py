@@ -16,7 +16,7 @@ from ..hooks.patches import Call, wrapped
 from .restore import AttributeContents, Values, put_all_back
 
 OPTIMIZER_DEPTH = 3
-"""How deep what an optimizer holds is nested: attributes, state, state of a parameter, list of tensors."""
+"""Nesting depth of what an optimizer holds: attributes, state, state of a parameter, list of tensors."""
 
 
 @contextmanager
@@ -118,7 +118,7 @@ def first_node(root: Any) -> Any:
 
 
 def graph_nodes(roots: Iterable[torch.Tensor | GradientEdge]) -> Iterator[Any]:
-    """Every node of the graphs that a backward from these tensors, or edges of their graphs, goes through, once."""
+    """Every autograd node, once, that a backward from these tensors or graph edges runs."""
     waiting = [node for node in map(first_node, roots) if node is not None]
     seen = set(waiting)
     while waiting:
@@ -131,5 +131,5 @@ def graph_nodes(roots: Iterable[torch.Tensor | GradientEdge]) -> Iterator[Any]:
 
 
 def leaves_below(tensors: Iterable[torch.Tensor | GradientEdge]) -> Iterator[torch.Tensor]:
-    """The leaves that a backward from these tensors, or edges of their graphs, gives a gradient."""
+    """The leaves that get a gradient in a backward from these tensors or graph edges."""
     return (node.variable for node in graph_nodes(tensors) if hasattr(node, "variable"))

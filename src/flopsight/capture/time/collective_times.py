@@ -21,7 +21,7 @@ CollectiveTimes = Mapping[tuple[str, str], tuple[float, float]]
 def collective_times(events: Iterable[TraceEvent], marks: Marks) -> dict[tuple[str, str], tuple[float, float]]:
     """Seconds of every collective by phase, all of them and the exposed ones.
 
-    A collective is exposed while no other kernel runs. Where two collectives run side by side, the time in which
+    A collective is exposed while no other kernel runs. If two collectives run side by side, the time in which
     neither is covered counts for both.
     """
     events = list(events)

@@ -1,8 +1,8 @@
-"""Device time by module: one run under the device's tracer, with marks on every thread that calls the model."""
+"""One run under the device's tracer, with marks on every thread that calls the model: device time by module, or spans."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from time import time_ns
@@ -10,16 +10,17 @@ from time import time_ns
 import torch
 from torch import nn
 
-from ...results.records import BACKWARD, FORWARD, OPTIMIZER, OUTSIDE, RECOMPUTE
+from ...results.records import BACKWARD, FORWARD, OPTIMIZER, OUTSIDE, RECOMPUTE, Span
 from ...results.timings import Timing
 from ..hooks.optimizer_steps import optimizer_steps
+from ..model.model_run import ModelRun
 from ..model.sites import Sites
 from .clock import HOSTS
 from .collective_times import CollectiveTimes, collective_times
-from .kernels import DeviceTime, Marks, TraceEvent, place_kernels
+from .kernels import NODE, DeviceTime, Hosts, Marks, TraceEvent, place_kernels
 from .kineto import device_trace
 from .module_marks import Timer, forget
-from .op_seconds import OpTimes, host_op_times, kernel_op_times
+from .op_seconds import OpTimes, op_times
 
 
 class DeviceTracing:
@@ -43,14 +44,13 @@ class DeviceTracing:
         with (
             optimizer_steps(self._begin_step, self._end_step),
             self._timer.running(everywhere=True),
-            device_trace(self._device) as trace,
+            device_trace(self._device) as events,
         ):
             yield
-        self.found = place_kernels(trace.events, self.marks())
-        times = host_op_times if self._device.type in HOSTS else kernel_op_times
-        self.ops = times(trace.events, self.marks())
-        self.collectives = collective_times(trace.events, self.marks())
-        self._keep(trace.events)
+        self.found = place_kernels(events, self.marks())
+        self.ops = op_times(events, self.marks(), on_host=self._device.type in HOSTS)
+        self.collectives = collective_times(events, self.marks())
+        self._keep(events)
 
     def marks(self) -> Marks:
         """The notes taken beside the trace."""
@@ -92,3 +92,36 @@ class DeviceTracing:
         for path, seconds in self.found.rows(RECOMPUTE).items():
             rows[path] = rows.get(path, 0.0) + seconds
         return rows
+
+
+def trace_timeline(run: ModelRun) -> tuple[Span, ...]:
+    """Trace one run; times count from its first event. `NoDeviceTrace` if that cannot be done."""
+    if run.optimizer is not None and not run.optimizer.state:
+        run.step()  # makes the optimizer's state, as the first of many steps does; the traced one is a later one
+    timer = Timer(run.plain_model, time_ns)
+    begun: list[int] = []
+    steps: list[tuple[int, int]] = []
+    stepping = optimizer_steps(lambda _: begun.append(time_ns()), lambda: steps.append((begun.pop(), time_ns())))
+    with timer.running(everywhere=True), stepping, device_trace(run.device, shapes=True) as events:
+        run.step()
+    spans = [*_modules(timer), *_work(events, timer, steps)]
+    first = min((span.begin for span in spans), default=0)
+    shifted = (replace(span, begin=span.begin - first, end=span.end - first) for span in spans)
+    return tuple(sorted(shifted, key=lambda span: (span.begin, -span.end)))
+
+
+def _modules(timer: Timer) -> Iterator[Span]:
+    for thread, begin, end, path in timer.calls():
+        yield Span(path.rpartition(".")[2] or type(timer.sites.roots[""]).__name__, "module", begin, end, thread, path)
+
+
+def _work(events: list[TraceEvent], timer: Timer, steps: Sequence[tuple[int, int]]) -> Iterator[Span]:
+    hosts = Hosts(events, Marks(timer.marks(), timer.maker_paths(), steps))
+    for event in events:
+        if event.device:
+            host = hosts.launcher(event)
+            path, phase = hosts.place(host) if host is not None else (OUTSIDE, "")
+            yield Span(event.name, "kernel", event.begin, event.end, event.lane, path, phase=phase)
+        elif event.name.startswith(("aten::", NODE)) or event.shapes:
+            path, phase = hosts.place(event)
+            yield Span(event.name, "op", event.begin, event.end, event.lane, path, event.shapes, phase)

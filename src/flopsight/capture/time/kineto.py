@@ -25,17 +25,10 @@ class NoDeviceTrace(Exception):
     """The device cannot be traced; the message says why."""
 
 
-class DeviceTrace:
-    """The events of one traced run."""
-
-    def __init__(self) -> None:
-        self.events: list[TraceEvent] = []
-
-
 @contextmanager
-def device_trace(device: torch.device, *, shapes: bool = False) -> Iterator[DeviceTrace]:
-    """Trace the device's work inside the block, and the host's ops and autograd nodes that it comes from."""
-    trace = DeviceTrace()
+def device_trace(device: torch.device, *, shapes: bool = False) -> Iterator[list[TraceEvent]]:
+    """Trace what the device and the host do inside the block. The list of events is filled when the block ends."""
+    events: list[TraceEvent] = []
     if internals.profiler_running():  # a second one would end the first without a word, or the process
         raise NoDeviceTrace("a profiler is already running in this process")
     profiler = _profiler(device, shapes=shapes)
@@ -46,14 +39,14 @@ def device_trace(device: torch.device, *, shapes: bool = False) -> Iterator[Devi
     except RuntimeError as problem:
         raise NoDeviceTrace(f"torch's profiler does not start ({problem})") from problem
     try:
-        yield trace
+        yield events
         _wait(device)
     finally:
         profiler.__exit__(None, None, None)
         _detach(device)
     results: Any = profiler.kineto_results
-    trace.events = [_event(raw) for raw in results.events() if not _is_device_annotation(raw)]
-    if device.type != "cpu" and not any(event.device for event in trace.events):
+    events += [_event(raw) for raw in results.events() if not _is_device_annotation(raw)]
+    if device.type != "cpu" and not any(event.device for event in events):
         raise NoDeviceTrace("torch's profiler saw no kernels (is CUPTI missing?)")
 
 

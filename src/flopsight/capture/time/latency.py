@@ -119,19 +119,16 @@ def measure_latency(
     forward = timing.forward
     assert forward is not None
     crowded = _crowded(longest_wait(waits, clock.core_waits()), clock.now() - begun)
+    on_host = run.device.type in HOSTS
     doubts = [*_doubts(forward), *crowded, *(_phase_doubts(timing) if steps else ())]
     if not marked:
         whole = Latencies(timing, {"": forward.median}, caveats=(*doubts, CompiledWhole()))
-        return whole if _on_host(run) else _with_device_time(run, whole, progress)
+        return whole if on_host else _with_device_time(run, whole, progress)
     with_marks = median(one.wall for one in marked)
     timing = replace(timing, distortion=with_marks / forward.median if forward.median else None)
-    if not _on_host(run):
+    if not on_host:
         return _with_device_time(run, _rows(timing, marked, doubts), progress)
     return _scaled_rows(run, timing, marked, doubts)
-
-
-def _on_host(run: ModelRun) -> bool:
-    return run.device.type in HOSTS
 
 
 def _timing(plain: Sequence[Mapping[str, float]], steps: Sequence[float]) -> Timing:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from .kernels import NODE, Hosts, Marks, TraceEvent
 
@@ -11,28 +11,22 @@ OpTimes = Mapping[tuple[str, str, tuple[str, ...]], float]
 """Seconds by path, phase and the names of the ops around the work, the outermost first: `aten.linear`, `aten.addmm`."""
 
 
-def kernel_op_times(events: Iterable[TraceEvent], marks: Marks) -> dict[tuple[str, str, tuple[str, ...]], float]:
-    """Seconds of kernels by the ops that launched them."""
-    events = list(events)
+def op_times(events: Sequence[TraceEvent], marks: Marks, *, on_host: bool) -> OpTimes:
+    """Seconds of kernels by the ops that launched them, or of the host's ops, each without the ops inside it."""
     hosts, nested = Hosts(events, marks), _Nested(events)
     found: defaultdict[tuple[str, str, tuple[str, ...]], float] = defaultdict(float)
+    for host, op, nanoseconds in nested.own_times() if on_host else _kernels(events, hosts):
+        path, phase = hosts.place(host)
+        found[path, phase, nested.names(op)] += nanoseconds / 1e9
+    return dict(found)
+
+
+def _kernels(events: Iterable[TraceEvent], hosts: Hosts) -> Iterator[tuple[TraceEvent, int, int]]:
+    """What launched each kernel, the op that it is linked to, and its nanoseconds."""
     for event in events:
         host = hosts.launcher(event) if event.device else None
         if host is not None:
-            path, phase = hosts.place(host)
-            found[path, phase, nested.names(event.linked)] += (event.end - event.begin) / 1e9
-    return dict(found)
-
-
-def host_op_times(events: Iterable[TraceEvent], marks: Marks) -> dict[tuple[str, str, tuple[str, ...]], float]:
-    """Seconds of the host's ops, each without the ops inside it."""
-    events = list(events)
-    hosts, nested = Hosts(events, marks), _Nested(events)
-    found: defaultdict[tuple[str, str, tuple[str, ...]], float] = defaultdict(float)
-    for event, inside in nested.own_times():
-        path, phase = hosts.place(event)
-        found[path, phase, nested.names(event.correlation)] += inside / 1e9
-    return dict(found)
+            yield host, event.linked, event.end - event.begin
 
 
 class _Nested:
@@ -69,7 +63,7 @@ class _Nested:
             op = self._around.get(op.correlation)
         return tuple(reversed(found))
 
-    def own_times(self) -> Iterable[tuple[TraceEvent, int]]:
-        """Every op with its nanoseconds, less those of the ops inside it."""
+    def own_times(self) -> Iterator[tuple[TraceEvent, int, int]]:
+        """Every op, its number and its nanoseconds, less those of the ops inside it."""
         for event in self._ops.values():
-            yield event, max(0, event.end - event.begin - self._inside[event.correlation])
+            yield event, event.correlation, max(0, event.end - event.begin - self._inside[event.correlation])

@@ -19,7 +19,7 @@ Rows = Mapping[str, float]
 def run_plain(run: ModelRun, clock: Clock) -> dict[str, float]:
     """Run once with nothing attached, and time its phases from outside, with a wait for the device after each.
 
-    Where there is nothing to wait for, the phases add up to the step. On a device the waits would make it too long,
+    If there is nothing to wait for, the phases add up to the step. On a device the waits would make it too long,
     so `run_steps` times it.
     """
     forward = run.prepared()

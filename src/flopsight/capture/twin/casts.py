@@ -127,10 +127,8 @@ class Autocast:
         with internals.autocast_set(self._target, dtype, on=on), internals.fake_tensors():
             given = [torch.empty(one.shape, dtype=one.dtype, device=self._target) for one in flat((args, kwargs))]
             fake_args, fake_kwargs = _with_these((args, kwargs), given)
-            with (
-                _Casts(given) as seen,
-                suppress(Exception),
-            ):  # ours, which ends the call, or torch's about such operands
+            # suppressed is ours, which ends the call, or torch's about such operands
+            with _Casts(given) as seen, suppress(Exception):
                 op(*fake_args, **fake_kwargs)
         found: dict[int, torch.dtype] = seen.found
         return found

@@ -81,9 +81,7 @@ def _size(node: Node) -> int:
     return size if isinstance(size, int) else 0  # a generator's state has a size without a number
 
 
-@cache
-def _fused() -> frozenset[Any]:
-    return fusible_ops()
+_fused = cache(fusible_ops)
 
 
 def _is_fusible(node: Node) -> bool:
@@ -97,7 +95,7 @@ def _is_fusible(node: Node) -> bool:
 
 
 class _Liveness:
-    """When the buffers of a graph come and go: work that is fused has one only if something reads it that is not."""
+    """When the buffers of a graph come and go. Fused work has a buffer only if work outside the fusion reads it."""
 
     def __init__(self, graph: Graph) -> None:
         self._nodes = list(graph.nodes)
@@ -121,7 +119,7 @@ class _Liveness:
         return node in self._lasting or not _is_fusible(node) or not all(map(_is_fusible, readers))
 
     def _last_read(self, node: Node) -> int:
-        """The place of the last kernel that reads a buffer: the one that what is fused with its readers is a part of."""
+        """The place of the last kernel that reads a buffer. A fused reader counts as the kernel that it is fused into."""
         if node in self._lasting:
             return len(self._nodes)
         places = [self._place[node]]
@@ -131,7 +129,7 @@ class _Liveness:
         return max(places)
 
     def peaks(self, there: Collection[Node] = (), elsewhere: Collection[Node] = ()) -> tuple[int, int]:
-        """The most bytes until all that is `there` from the beginning is gone, and after; what is `elsewhere` is not counted."""
+        """The peak until all that is `there` from the beginning is gone, and the peak after; `elsewhere` is not counted."""
         given: dict[int, int] = defaultdict(int)
         own: dict[int, int] = defaultdict(int)
         for node in there:

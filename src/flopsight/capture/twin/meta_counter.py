@@ -20,7 +20,7 @@ from ..count.dispatch import Counter
 from ..count.opinfo import OpInfo
 from ..count.tape import Tape
 from ..hooks import internals
-from ..hooks.patches import Call, wrapped
+from ..hooks.patches import Call, inside, wrapped
 from ..model.sites import Sites
 from ..model.tensors import flat, with_leaves
 from . import known_values
@@ -179,7 +179,7 @@ class MetaCounter(Counter):
         return aliased
 
     def _assume(self, what: str) -> None:
-        """Note an assumption; zero for an unknown number is refused if real tensors are there to be asked instead."""
+        """Note an assumption. Zero for an unknown number is refused if the model has real tensors, which know it."""
         if what is ZERO and self._target != META.type:
             raise known_values.Unknowable
         self.tape.doubt(Assumed(what, model_line()))
@@ -257,13 +257,8 @@ def _comparing_plainly(init: Call) -> Call:
 
     def made(frame: Any, *args: Any, **kwargs: Any) -> None:
         init(frame, *args, **kwargs)
-        metadata = frame.metadata_fn
-
-        def plainly(tensor: Tensor) -> Any:
-            with internals.without_functions():
-                return metadata(tensor)
-
-        frame.metadata_fn = None if metadata is None else plainly
+        if frame.metadata_fn is not None:
+            frame.metadata_fn = inside(internals.without_functions)(frame.metadata_fn)
 
     return made
 

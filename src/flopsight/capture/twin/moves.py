@@ -28,7 +28,7 @@ def to_device(kind: str) -> Any:
 
     def move(mode: Any, func: Any, args: Any, kwargs: Any) -> Tensor:
         tensor: Tensor = args[0]
-        stays = _is_meta(tensor) and mode.device.type == kind and not any(map(_other_device(mode), args[1:]))
+        stays = tensor.is_meta and mode.device.type == kind and not any(map(_other_device(mode), args[1:]))
         return tensor if stays else func(*args, **kwargs)
 
     return move
@@ -40,17 +40,17 @@ def to_type(mode: Any, func: Any, args: Any, kwargs: Any) -> Any:
     if not rest and not kwargs:
         name: str = func(tensor)
         place = "" if mode.device.type == "cpu" else f"{mode.device.type}."
-        return name.replace("torch.meta.", f"torch.{place}") if _is_meta(tensor) else name
-    dtype = _dtype_named(mode, rest[0]) if rest and _is_meta(tensor) else None
+        return name.replace("torch.meta.", f"torch.{place}") if tensor.is_meta else name
+    dtype = _dtype_named(mode, rest[0]) if rest and tensor.is_meta else None
     return func(*args, **kwargs) if dtype is None else func(tensor, dtype, *rest[1:], **kwargs)
 
 
 def _really(mode: Any, tensor: Tensor, value: Any) -> Any:
     """Where a tensor is said to go, in terms of where tensors really are; a tensor to be like, as its type."""
-    if not _is_meta(tensor):
+    if not tensor.is_meta:
         return value
     if isinstance(value, Tensor):
-        alike = _is_meta(value) or value.device.type == mode.device.type
+        alike = value.is_meta or value.device.type == mode.device.type
         return value.dtype if alike else value
     if isinstance(value, str | torch.device) or (isinstance(value, int) and not isinstance(value, bool)):
         return value if _other_device(mode)(value) else torch.device("meta")
@@ -63,10 +63,6 @@ def _other_device(mode: Any) -> Any:
         return device.type != mode.device.type or device.index not in (None, mode.device.index)
 
     return other
-
-
-def _is_meta(tensor: Tensor) -> bool:
-    return tensor.is_meta
 
 
 def _dtype_named(mode: Any, wanted: Any) -> torch.dtype | None:

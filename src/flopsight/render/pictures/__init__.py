@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from importlib.util import find_spec
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ...errors import InputError
-from ...files.whole_files import write_bytes
-from ..formats import PICTURE_SUFFIXES
 
 if TYPE_CHECKING:
     from ...results.profile import Profile
@@ -57,31 +54,21 @@ class Pictures:
         return drawn(self.profile, width)
 
 
-def icicle(profile: Profile, path: str | Path, by: str | None = None) -> Path:
-    """Write the icicle."""
-    return write(Pictures(profile).icicle(by), path)
+def icicle(profile: Profile) -> Picture:
+    """The icicle, as a file has it."""
+    return Pictures(profile).icicle()
 
 
-def roofline(profile: Profile, path: str | Path, *, on: str | None = None) -> Path:
-    """Write the roofline of the profile's device, or of the device `on`."""
-    return write(Pictures(profile).roofline(on), path)
+def roofline(profile: Profile, *, on: str | None = None) -> Picture:
+    """The roofline of the profile's device, or of the device `on`."""
+    return Pictures(profile).roofline(on)
 
 
-def curve(profile: Profile, path: str | Path) -> Path:
-    """Write memory over the step."""
-    return write(Pictures(profile).memory(), path)
+def curve(profile: Profile) -> Picture:
+    """Memory over the step."""
+    return Pictures(profile).memory()
 
 
-def timeline(profile: Profile, path: str | Path) -> Path:
-    """Write the traced run."""
-    return write(Pictures(profile).timeline(), path)
-
-
-def write(picture: Any, path: str | Path) -> Path:
-    """Write a picture whole or not at all; the suffix says as what."""
-    suffix = Path(path).suffix
-    if suffix not in PICTURE_SUFFIXES:
-        raise InputError(
-            f"{path} is not a picture that can be written; its suffix can be {', '.join(PICTURE_SUFFIXES)}."
-        )
-    return write_bytes(path, picture.encoded(suffix.removeprefix(".")))
+def timeline(profile: Profile) -> Picture:
+    """The traced run."""
+    return Pictures(profile).timeline()

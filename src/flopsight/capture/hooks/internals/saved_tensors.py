@@ -74,7 +74,7 @@ def popped_saved_hooks() -> Iterator[None]:
 def saved_hooks(pack: Callable[..., Any], unpack: Callable[..., Any], *, below: bool = False) -> Iterator[None]:
     """Saved-tensor hooks, on top of others or below them; they go from wherever the others, coming and going, left them.
 
-    Where other code popped ours instead of its own, its hooks on top are popped in place of ours, as in `bring_to_top`.
+    If other code popped ours instead of its own, its hooks on top are popped in place of ours, as in `bring_to_top`.
     """
     with without_saved_hooks() if below else nullcontext():
         torch._C._autograd._push_saved_tensors_default_hooks(pack, unpack)

@@ -1,4 +1,4 @@
-"""Modules that are imported while torch is patched must not keep the patch: torch._dynamo keeps `nn.Module.__call__`."""
+"""Runs modules in a context of ours while they are imported, through the loaders that they have."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 
-Aside = Callable[[ModuleType], AbstractContextManager[None]]
+Around = Callable[[ModuleType], AbstractContextManager[None]]
 
 
-class ImportsAside(MetaPathFinder):
-    """Finds modules through the other finders, and runs each of them inside `aside(module)`."""
+class AroundImports(MetaPathFinder):
+    """Finds modules, or the `only` one, through the other finders, and runs each of them inside `around(module)`."""
 
-    def __init__(self, aside: Aside) -> None:
-        self._aside = aside
+    def __init__(self, around: Around, only: str = "") -> None:
+        self._around = around
+        self._only = only
 
     def install(self) -> Callable[[], None]:
         """Be the first finder that Python asks; returns the function that undoes it."""
@@ -31,7 +32,7 @@ class ImportsAside(MetaPathFinder):
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """Where the other finders find the module."""
-        for finder in tuple(sys.meta_path):
+        for finder in tuple(sys.meta_path) if self._only in ("", fullname) else ():
             if finder is self or not hasattr(finder, "find_spec"):
                 continue
             spec = finder.find_spec(fullname, path, target)
@@ -42,12 +43,12 @@ class ImportsAside(MetaPathFinder):
         return None
 
     def _wrap(self, loader: Loader) -> None:
-        """Have the loader step aside once, while it runs its module."""
+        """Have the loader run its module, once, in the context."""
         run = loader.exec_module
 
         def running(module: ModuleType) -> None:
             vars(loader).pop("exec_module", None)
-            with self._aside(module):
+            with self._around(module):
                 run(module)
 
         loader.exec_module = running  # type: ignore[method-assign]
