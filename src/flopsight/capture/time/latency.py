@@ -26,7 +26,7 @@ from ..hooks import internals, parallel
 from ..model.model_run import ModelRun, rotated
 from .clock import HOSTS, Clock, clock_for
 from .collective_times import CollectiveTimes
-from .core_waits import longest_wait
+from .core_waits import Waits, longest_wait
 from .device_trace import DeviceTracing
 from .kernels import TraceEvent, with_children
 from .kineto import NoDeviceTrace
@@ -118,9 +118,8 @@ def measure_latency(
     timing = _timing(plain, steps)
     forward = timing.forward
     assert forward is not None
-    crowded = _crowded(longest_wait(waits, clock.core_waits()), clock.now() - begun)
     on_host = run.device.type in HOSTS
-    doubts = [*_doubts(forward), *crowded, *(_phase_doubts(timing) if steps else ())]
+    doubts = [*_doubts(forward), *_crowded(clock, begun, waits), *(_phase_doubts(timing) if steps else ())]
     if not marked:
         whole = Latencies(timing, {"": forward.median}, caveats=(*doubts, CompiledWhole()))
         return whole if on_host else _with_device_time(run, whole, progress)
@@ -274,9 +273,10 @@ def _doubts(forward: Stat) -> list[Caveat]:
     return doubts
 
 
-def _crowded(waited: float, seconds: float) -> list[Caveat]:
-    """A caveat if a thread waited for a free core in more of these seconds than a quiet machine makes it wait."""
-    share = min(1.0, waited / seconds) if seconds > 0 else 0.0
+def _crowded(clock: Clock, begun: float, waits: Waits) -> list[Caveat]:
+    """A caveat if a thread has since waited for a free core for longer than a quiet machine makes it wait."""
+    seconds = clock.now() - begun
+    share = min(1.0, longest_wait(waits, clock.core_waits()) / seconds) if seconds > 0 else 0.0
     return [CrowdedCores(share)] if share > CROWDED else []
 
 
