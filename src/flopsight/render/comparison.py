@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 from .. import units
@@ -10,7 +9,7 @@ from ..analysis.compare import WEIGHED, Change, Comparison, Difference, ModuleCh
 from ..analysis.figures import BOOK
 from ..errors import check_known
 from ..files.printable import one_line, printable
-from ..results.node import Node
+from ..results.node import Node, without_numbers
 from .markdown import escaped, grid
 from .page import Column, Grid, Heading, Lines, Page
 from .plain import plain
@@ -24,7 +23,6 @@ MOST = 5
 """Modules in the table of a comment."""
 WORDS = {"step_flops": "FLOPs", "params": "params", "activation_bytes": "saved"}
 SHARED = "share: of all FLOPs, parameters or saved activations, whichever changes most."
-_INDEX = re.compile(r"(?<![^.])\d+(?![^.])")
 
 
 def render(comparison: Comparison, format: str = "text", width: int | None = None) -> str:
@@ -119,7 +117,7 @@ def changed_rows(comparison: Comparison) -> list[Row]:
     found: dict[tuple[str, str, str], list[Difference]] = {}
     for one in differences(comparison):
         what = _changed(one.module) if isinstance(one.module, ModuleChange) else _said(one.module)
-        found.setdefault((one.verb, _INDEX.sub("*", one.module.path), what), []).append(one)
+        found.setdefault((one.verb, without_numbers(one.module.path), what), []).append(one)
     rows = [_row(verb, pattern, what, alike) for (verb, pattern, what), alike in found.items()]
     return sorted(rows, key=lambda row: -abs(row.weight))
 
