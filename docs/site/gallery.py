@@ -87,7 +87,7 @@ def page():
         commands = "\n".join(report.commands)
         parts.append(
             f"## {report.title}\n\n[Open the report](reports/{report.file}): {report.shows}.\n\n```bash\n{commands}\n```\n\n"
-            f'<iframe class="report" src="../reports/{report.file}" title="{report.title}" loading="lazy"></iframe>\n'
+            f'<iframe class="report" src="reports/{report.file}" title="{report.title}" loading="lazy"></iframe>\n'
         )
     parts.append(f"The script of the last one:\n\n```python\n{TRAIN}```\n")
     return "\n".join(parts)
