@@ -76,7 +76,7 @@ HEAD = """\
 # Gallery
 
 Reports as the commands beside them write them, made on the machine that built this site. Each is one file that works without a network; click
-into them.
+into them here, or open one alone.
 """
 
 
@@ -86,7 +86,8 @@ def page():
     for report in REPORTS:
         commands = "\n".join(report.commands)
         parts.append(
-            f"## {report.title}\n\n[Open the report](reports/{report.file}): {report.shows}.\n\n```bash\n{commands}\n```\n"
+            f"## {report.title}\n\n[Open the report](reports/{report.file}): {report.shows}.\n\n```bash\n{commands}\n```\n\n"
+            f'<iframe class="report" src="reports/{report.file}" title="{report.title}" loading="lazy"></iframe>\n'
         )
     parts.append(f"The script of the last one:\n\n```python\n{TRAIN}```\n")
     return "\n".join(parts)

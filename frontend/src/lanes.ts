@@ -73,6 +73,20 @@ export function outermost(spans: Span[]): Span[] {
   });
 }
 
+/** A row as it is drawn: spans shorter than `least` join neighbours of their phase that are as near, so that none is left out. */
+export function joined(row: Span[], least: number): Span[] {
+  const found: Span[] = [];
+  let open: Span | null = null;
+  for (const span of row) {
+    if (span.end - span.begin >= least) {
+      found.push(span);
+      open = null;
+    } else if (open?.phase === span.phase && span.begin - open.end < least) open.end = Math.max(open.end, span.end);
+    else found.push((open = { ...span, name: "" }));
+  }
+  return found;
+}
+
 /** The modules that work was done for, as rows by depth: neighbours in one module, or below it, are one span. */
 export function modulesOf(work: Span[], root: string): Span[][] {
   const rows: Span[][] = [];

@@ -1,6 +1,6 @@
 // One traced run in lanes; the wheel zooms, dragging moves, + and - and the arrows do the same.
 import { clear, colour, el, fit } from "./dom";
-import { type Lane, lanesOf, type Span } from "./lanes";
+import { joined, type Lane, lanesOf, type Span } from "./lanes";
 import { fitted, ticks } from "./layout";
 import { neutral, phaseColour } from "./palette";
 import type { Store } from "./state";
@@ -40,7 +40,7 @@ export function timelineView(timeline: Timeline, tree: Tree | null, store: Store
   };
   const bar = (ink: CanvasRenderingContext2D, span: Span, top: number) => {
     const [a, b] = [x(span.begin), x(span.end)];
-    if (b < 0 || a > box.clientWidth || b - a < 0.25) return;
+    if (b < 0 || a > box.clientWidth) return;
     ink.fillStyle = span.phase ? phaseColour(span.phase) : span.kind === "module" ? phaseColour("forward") : neutral();
     ink.globalAlpha = span.kind === "op" || span.kind === "kernel" ? 0.75 : 1;
     ink.fillRect(a, top, Math.max(0.5, b - a - (b - a > 3 ? 1 : 0)), ROW - 1);
@@ -55,10 +55,11 @@ export function timelineView(timeline: Timeline, tree: Tree | null, store: Store
     const ink = fit(canvas, box.clientWidth, height);
     ink.font = "11px system-ui, sans-serif";
     axis(ink);
+    const pixel = (right - left) / box.clientWidth;
     lanes.forEach((lane, i) => {
       ink.fillStyle = colour("soft");
       ink.fillText(lane.title, 2, tops[i]! + TITLE / 2);
-      lane.rows.forEach((row, depth) => { for (const span of row) bar(ink, span, tops[i]! + TITLE + depth * ROW); });
+      lane.rows.forEach((row, depth) => { for (const span of joined(row, pixel)) bar(ink, span, tops[i]! + TITLE + depth * ROW); });
     });
   };
   const zoom = (factor: number, middle: number) => {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { bands, modulesOf, nested, type Span } from "../src/lanes";
+import { bands, joined, modulesOf, nested, type Span } from "../src/lanes";
 import { apart, fitted, placed, ticks } from "../src/layout";
 
 test("ticks are round and inside", () => {
@@ -49,4 +49,14 @@ test("a span inside another is a row further down", () => {
 test("a name is as long as tells it apart from the others", () => {
   assert.deepEqual(apart(["", "h.0-23.attn.c_proj", "h.0-23.mlp.c_proj", "h.0-23.mlp.c_fc"]), ["", "attn.c_proj", "mlp.c_proj", "c_fc"]);
   assert.deepEqual(apart(["layer1.0-1.conv1", "layer2.0.conv1", "layer2.1.conv1", "4"]), ["layer1.conv1", "layer2.0.conv1", "layer2.1.conv1", "4"]);
+});
+
+test("spans too narrow to be drawn join their neighbours of the same phase, and none is left out", () => {
+  const span = (begin: number, end: number, phase: string): Span => ({ name: "op", path: "", kind: "op", phase, begin, end });
+  // a pixel is 10 wide: one span of its own, three that touch or nearly do, one of another phase, one far away
+  const row = [span(0, 20, "forward"), span(20, 22, "forward"), span(24, 26, "forward"), span(26, 29, "forward"), span(29, 30, "backward"), span(95, 96, "backward")];
+  assert.deepEqual(joined(row, 10).map(({ begin, end, phase }) => [begin, end, phase]), [
+    [0, 20, "forward"], [20, 29, "forward"], [29, 30, "backward"], [95, 96, "backward"],
+  ]);
+  assert.equal(row[1]!.end, 22);
 });

@@ -226,7 +226,7 @@ def test_a_comment_has_a_verdict_the_five_heaviest_changes_and_the_rest_to_open(
     assert [line.split(" | ")[0].removeprefix("| ") for line in head.splitlines() if "fc" in line] == [
         rf"fc\_{i}\_x" for i in (11, 10, 9, 8, 7)
     ]
-    assert r"| fc\_11\_x | changed: output 4x8 became 4x20 | +816 | +108 | +6.9% |" in head  # 12 of 174
+    assert r"| fc\_11\_x | changed: output 4x8 became 4x20 | +816 | +108 | +6.9% of FLOPs |" in head  # 12 of 174
     assert "12 changed modules" in rest
     assert rest.count("- changed") == 12
 

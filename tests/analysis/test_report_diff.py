@@ -120,7 +120,9 @@ def test_the_verdict_names_the_heaviest_change():
     after = net(module("a", "A", flops=11), module("b", "B", flops=2_000))
 
     assert diff_verdict(compare(before, before)) == "Nothing changed."
-    assert diff_verdict(compare(before, after)) == "Heaviest of 2 changes: b (B), new: +2.00 k FLOPs of the step"
+    assert (
+        diff_verdict(compare(before, after)) == "Heaviest of 2 changes: b (B), new: +2.00 k FLOPs of the step (99.5%)"
+    )  # 2000 of 2011
 
 
 def test_new_blocks_of_a_stack_are_told_from_those_that_were_there():
@@ -130,7 +132,7 @@ def test_new_blocks_of_a_stack_are_told_from_those_that_were_there():
         )
 
     said = diff_verdict(compare(stack(4), stack(6)))
-    assert said == "One change: 2 of h.0-5 x 6 (Block), new: +14 FLOPs of the step"
+    assert said == "One change: 2 of h.0-5 x 6 (Block), new: +14 FLOPs of the step (33.3%)"
 
 
 def test_the_verdict_names_the_figure_that_makes_a_change_the_heaviest():
@@ -139,7 +141,7 @@ def test_the_verdict_names_the_figure_that_makes_a_change_the_heaviest():
 
     assert (
         diff_verdict(compare(before, after))
-        == "Heaviest of 2 changes: a (A), changed: +1 FLOPs of the step, +80.0 kB saved"
+        == "Heaviest of 2 changes: a (A), changed: +80.0 kB saved (100%), +1 FLOPs of the step"
     )
 
 

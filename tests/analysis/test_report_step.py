@@ -54,6 +54,13 @@ def test_the_rows_of_an_iteration_add_up_to_it(trained):
     assert step.word == "step"
 
 
+def test_findings_about_the_update_and_the_wait_lead_to_their_rows(trained):
+    places = {one["title"]: one["modules"] for one in limits(trained, step_of(trained))["findings"]}
+
+    assert places["The optimizer's step runs op by op through memory"] == ["<optimizer>"]
+    assert places["Every step waits for its batch"] == ["<data>"]
+
+
 def test_a_limit_covers_the_phases_that_its_time_covers(trained):
     step = step_of(trained)
     roofs = limits(trained, step)["roofs"]

@@ -69,6 +69,28 @@ def test_the_points_stand_in_every_format(tmp_path):
         sweep.render("table")
 
 
+def test_the_page_begins_with_how_many_points_there_are_and_the_range_of_what_it_plots(tmp_path):
+    page = made().to_html(tmp_path / "s.html").read_text(encoding="utf-8")
+
+    assert "<h1>Net</h1>" in page
+    assert '<p class="verdict">2 of 3 points counted</p>' in page
+    # a row of 8 is 64 MACs and 8 additions, 136 FLOPs; two rows are twice that
+    assert '<dt>Forward FLOPs</dt><dd class="value">136 to 272</dd>' in page
+
+
+def test_the_page_of_a_device_says_how_many_points_fit_it_and_the_range_of_those(tmp_path):
+    points = [
+        replace(one, profile=replace(one.profile, peak_bytes=peak))
+        for one, peak in zip((point(1, "float32"), point(2, "float32")), (10 * 10**9, 200 * 10**9), strict=True)
+    ]
+    sweep = Sweep({"batch": (1, 2), "dtype": ("float32",)}, tuple(points), device="h100-sxm")
+
+    page = sweep.to_html(tmp_path / "s.html").read_text(encoding="utf-8")
+
+    assert '<p class="verdict">1 of 2 points fit H100 SXM5 80GB</p>' in page
+    assert '<dt>Peak memory</dt><dd class="value">10.0 GB</dd><dd class="soft">of 85.9 GB</dd>' in page
+
+
 def test_show_draws_a_saved_sweep_without_torch(tmp_path):
     sweep = made()
     sweep.save(tmp_path / "s.json")

@@ -221,8 +221,20 @@ def test_a_file_is_called_after_its_picture(tmp_path, name):
     assert found.name in name
 
 
+def test_memory_over_the_step_has_the_name_that_notebooks_give_it(tmp_path):
+    assert find_by_suffix(tmp_path / "a.memory.pdf") is find_by_suffix(tmp_path / "a.curve.pdf")
+
+
+def test_a_file_of_an_unknown_suffix_says_which_files_and_pictures_there_are(tmp_path):
+    with pytest.raises(
+        InputError,
+        match=r"can be \.json, .*\.html, or a picture: icicle, roofline, memory or timeline with \.svg, \.png or \.pdf",
+    ):
+        find_by_suffix(tmp_path / "icicle.gif")
+
+
 def test_a_picture_of_another_name_says_which_there_are(tmp_path):
-    with pytest.raises(InputError, match=r"icicle\.svg, roofline\.svg, curve\.svg or timeline\.svg"):
+    with pytest.raises(InputError, match=r"icicle\.svg, roofline\.svg, memory\.svg or timeline\.svg"):
         find_by_suffix(tmp_path / "a.svg")
 
 

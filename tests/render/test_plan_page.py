@@ -97,5 +97,5 @@ def test_a_command_takes_the_width(tmp_path, capsys):
 
 def test_kinds_of_memory_have_the_colours_of_the_report_page():
     page = plan_html(Plan("zoo:net", "H100", 8, (OPTION,)))
-    assert '<i style="background:#56B4E9"></i>parameters' in page
+    assert '<i style="background:#0072B2"></i>parameters' in page
     assert '<i style="background:#E69F00"></i>activations' in page

@@ -144,19 +144,22 @@ class Difference:
     """`added`, `removed` or `changed`."""
     more: tuple[float, ...]
     """What it has more of each figure in `WEIGHED`: new and removed modules with their submodules, others by themselves."""
-    weight: float
-    """The largest share that it has of the whole model's figures, with its sign."""
+    shares: tuple[float, ...]
+    """`more` as shares of the whole model's figures."""
+
+    @property
+    def weight(self) -> float:
+        """The largest of the shares, with its sign."""
+        return max(self.shares, key=abs)
 
 
 def differences(comparison: Comparison) -> list[Difference]:
     """Every difference, the heaviest first."""
-    roots = comparison.before.root, comparison.after.root
-    wholes = [max(1, *(_value(key, root) for root in roots)) for key in WEIGHED]
     old, new = comparison.before.nodes, comparison.after.nodes
 
     def weighed(module: Node | ModuleChange, verb: str, more: Iterable[float]) -> Difference:
         parts = tuple(more)
-        return Difference(module, verb, parts, max((a / b for a, b in zip(parts, wholes, strict=True)), key=abs))
+        return Difference(module, verb, parts, shares(comparison, parts))
 
     found = [weighed(node, "added", (_value(key, node) for key in WEIGHED)) for node in comparison.added]
     found += [weighed(node, "removed", (-_value(key, node) for key in WEIGHED)) for node in comparison.removed]
@@ -165,6 +168,14 @@ def differences(comparison: Comparison) -> list[Difference]:
         more = (_value(key, other, own=True) - _value(key, one, own=True) for key in WEIGHED)
         found.append(weighed(module, "changed", more))
     return sorted(found, key=lambda difference: -abs(difference.weight))
+
+
+def shares(comparison: Comparison, more: Iterable[float]) -> tuple[float, ...]:
+    """Differences in the `WEIGHED` figures as shares of those of the larger of both models."""
+    roots = comparison.before.root, comparison.after.root
+    return tuple(
+        value / max(1, *(_value(key, root) for root in roots)) for key, value in zip(WEIGHED, more, strict=True)
+    )
 
 
 def _value(key: str, node: Node, *, own: bool = False) -> float:

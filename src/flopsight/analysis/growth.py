@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 from ..results.costs import summed
+from ..results.node import without_numbers
 from ..results.profile import Profile
 
 EXACT = 1e-6
@@ -102,4 +102,4 @@ def module_growth(values: Sequence[float], profiles: Sequence[Profile]) -> dict[
 def own_flops(profile: Profile) -> Mapping[str, int]:
     """FLOPs of forward and backward that ran in each module itself, modules that differ only by a number together."""
     own = ((node.path, node.own.total.flops - node.own.optimizer.flops) for node in profile.walk())
-    return summed((re.sub(r"(?<=\.)\d+(?=\.|$)|^\d+(?=\.|$)", "*", path), flops) for path, flops in own if flops)
+    return summed((without_numbers(path), flops) for path, flops in own if flops)

@@ -72,8 +72,8 @@ Format = Annotated[str, typer.Option("-f", "--format", help=FORMAT_HELP, autocom
 Outputs = Annotated[
     list[Path] | None,
     typer.Option(
-        "-o", "--output", metavar="FILE", help=f"Write it too, in the format of the suffix: {', '.join(SUFFIXES)}; a picture is called after its kind, "
-        f"as in {PICTURES[0]}.svg or net.{PICTURES[1]}.pdf: {', '.join(PICTURES)}. May be repeated.",
+        "-o", "--output", metavar="FILE", help=f"Write it too, in the format of the suffix: {', '.join(SUFFIXES)}; a picture (svg, png, pdf) is called "
+        f"after its kind, as in icicle.svg or net.roofline.pdf: {', '.join(PICTURES)}. May be repeated.",
     ),
 ]  # fmt: skip
 Depth = Annotated[int | None, typer.Option("--depth", help="How deep to print; the default is all.")]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 from .. import units
@@ -10,7 +9,7 @@ from ..analysis.compare import WEIGHED, Change, Comparison, Difference, ModuleCh
 from ..analysis.figures import BOOK
 from ..errors import check_known
 from ..files.printable import one_line, printable
-from ..results.node import Node
+from ..results.node import Node, without_numbers
 from .markdown import escaped, grid
 from .page import Column, Grid, Heading, Lines, Page
 from .plain import plain
@@ -22,8 +21,8 @@ DECISIVE = ("params", "peak_bytes", "latency", "step_latency")
 """Figures that a verdict names beside the work of the step."""
 MOST = 5
 """Modules in the table of a comment."""
+WORDS = {"step_flops": "FLOPs", "params": "params", "activation_bytes": "saved"}
 SHARED = "share: of all FLOPs, parameters or saved activations, whichever changes most."
-_INDEX = re.compile(r"(?<![^.])\d+(?![^.])")
 
 
 def render(comparison: Comparison, format: str = "text", width: int | None = None) -> str:
@@ -109,6 +108,8 @@ class Row:
     params: float
     weight: float
     """The largest share of the whole model's figures, with its sign."""
+    most: str
+    """The figure that has this share."""
 
 
 def changed_rows(comparison: Comparison) -> list[Row]:
@@ -116,20 +117,25 @@ def changed_rows(comparison: Comparison) -> list[Row]:
     found: dict[tuple[str, str, str], list[Difference]] = {}
     for one in differences(comparison):
         what = _changed(one.module) if isinstance(one.module, ModuleChange) else _said(one.module)
-        found.setdefault((one.verb, _INDEX.sub("*", one.module.path), what), []).append(one)
-    rows = [
-        Row(
-            verb,
-            alike[0].module.path or "the model itself" if len(alike) == 1 else f"{pattern} ({len(alike)} modules)",
-            what if len(alike) == 1 else f"each {what}",
-            _brief(alike[0].module),
-            flops=sum(one.more[WEIGHED.index("step_flops")] for one in alike),
-            params=sum(one.more[WEIGHED.index("params")] for one in alike),
-            weight=sum(one.weight for one in alike),
-        )
-        for (verb, pattern, what), alike in found.items()
-    ]
+        found.setdefault((one.verb, without_numbers(one.module.path), what), []).append(one)
+    rows = [_row(verb, pattern, what, alike) for (verb, pattern, what), alike in found.items()]
     return sorted(rows, key=lambda row: -abs(row.weight))
+
+
+def _row(verb: str, pattern: str, what: str, alike: list[Difference]) -> Row:
+    more = dict(zip(WEIGHED, map(sum, zip(*(one.more for one in alike), strict=True)), strict=True))
+    shares = dict(zip(WEIGHED, map(sum, zip(*(one.shares for one in alike), strict=True)), strict=True))
+    most = max(shares, key=lambda name: abs(shares[name]))
+    return Row(
+        verb,
+        alike[0].module.path or "the model itself" if len(alike) == 1 else f"{pattern} ({len(alike)} modules)",
+        what if len(alike) == 1 else f"each {what}",
+        _brief(alike[0].module),
+        flops=more["step_flops"],
+        params=more["params"],
+        weight=shares[most],
+        most=WORDS[most],
+    )
 
 
 def module_lines(comparison: Comparison) -> list[tuple[str, float]]:
@@ -194,7 +200,7 @@ def _modules(rows: list[Row]) -> Grid:
         Column("change", tuple(f"{row.verb}: {row.brief}" if row.brief else row.verb for row in rows), right=False),
         Column("FLOPs of the step", tuple(_signed(row.flops) for row in rows)),
         Column("params", tuple(_signed(row.params) for row in rows)),
-        Column("share", tuple(f"{row.weight:+.1%}" for row in rows)),
+        Column("share", tuple(f"{row.weight:+.1%} of {row.most}" for row in rows)),
     ))  # fmt: skip
 
 

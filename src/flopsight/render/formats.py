@@ -106,7 +106,8 @@ TEXT_SUFFIX = ".txt"
 """A file that ends like this holds what is printed."""
 SUFFIXES = (".json", TEXT_SUFFIX, *(known.suffix for known in FORMATS.values() if known.suffix not in ("", ".json")))
 PICTURE_SUFFIXES = (".svg", ".png", ".pdf")
-PICTURES = tuple(name for name, known in FORMATS.items() if known.picture)
+PICTURES = {"memory" if name == "curve" else name: name for name, known in FORMATS.items() if known.picture}
+"""The formats of pictures, by what `p.plot` calls them."""
 
 
 def find(name: str) -> Format:
@@ -137,15 +138,20 @@ def find_by_suffix(path: Path) -> Format | None:
         return _find_picture(path)
     fitting = [known for known in FORMATS.values() if known.suffix and path.name.endswith(known.suffix)]
     if not fitting:
-        raise InputError(f"The suffix of -o {path} says no format; it can be {', '.join(SUFFIXES)}.")
+        *names, last = PICTURES
+        *suffixes, other = PICTURE_SUFFIXES
+        raise InputError(
+            f"The suffix of -o {path} says no format; it can be {', '.join(SUFFIXES)}, or a picture: {', '.join(names)} or {last} "
+            f"with {', '.join(suffixes)} or {other}."
+        )
     return max(fitting, key=lambda known: len(known.suffix))
 
 
 def _find_picture(path: Path) -> Format:
     """The picture that a file is called after: `icicle.svg`, `resnet.icicle.svg`."""
     name = path.stem.rpartition(".")[2]
-    name = "curve" if name == "memory" else name  # as `p.plot` calls it
-    if name not in PICTURES:
+    name = PICTURES.get(name, name)
+    if name not in PICTURES.values():
         *names, last = (f"{known}{path.suffix}" for known in PICTURES)
         raise InputError(
             f"-o {path} does not say which picture; name the file {', '.join(names)} or {last}, with any text and a dot before it."

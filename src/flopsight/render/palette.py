@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 HUES = ("#56B4E9", "#E69F00", "#009E73", "#CC79A7", "#F0E442", "#0072B2", "#D55E00")
-"""Okabe's and Ito's colours, which the colour-blind tell apart; neighbours differ in lightness too."""
+"""Okabe's and Ito's colours, which the colour-blind tell apart; in grey print, the names beside them do."""
 GREY = "#C8C8C8"
 PHASES = {"forward": HUES[0], "backward": HUES[1], "recompute": HUES[3], "optimizer": HUES[2]}
 """By phase of a step."""
@@ -16,10 +16,10 @@ PIECES = (
 )  # fmt: skip
 """Pieces of a bar beside each other."""
 MEMORY_HUES = {
-    "parameters": "#56B4E9", "buffers": "#999999", "optimizer": "#009E73", "inputs": "#CC79A7", "kv cache": "#882255", "gradients": "#0072B2",
-    "buckets": "#DDCC77", "gathered": "#332288", "activations": "#E69F00", "recomputed": "#F0E442", "temporaries": "#D55E00",
+    "parameters": "#0072B2", "buffers": "#DDDDDD", "optimizer": "#56B4E9", "inputs": "#CC79A7", "kv cache": "#F0E442", "gradients": "#009E73",
+    "buckets": "#DDCC77", "gathered": "#332288", "activations": "#E69F00", "recomputed": "#882255", "temporaries": "#D55E00",
 }  # fmt: skip
-"""By kind of memory: the kinds that most steps have get the colours that differ most."""
+"""By kind of memory: kinds that usually lie on each other differ in grey print too."""
 
 
 def pale(colour: str) -> str:

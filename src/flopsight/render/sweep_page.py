@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ from .. import units
 from ..analysis.figures import BOOK
 from ..analysis.growth import Growth
 from ..analysis.serving_facts import labels
+from ..analysis.sweep_figures import memory_of
 from ..errors import InputError, check_known
 from ..files.store import dumps
 from ..files.whole_files import as_bytes
@@ -18,12 +18,12 @@ from ..hardware.named import named_device
 from ..results.sweep import Sweep
 from . import latex, markdown
 from .formats import PICTURE_SUFFIXES
-from .html.static import standalone
+from .html.static import head, standalone
 from .notebook import draw
 from .page import Column, Grid, Lines, Page
 from .plain import plain
 from .rows import csv_text
-from .sweep_plot import axis_text, is_number, panels, present, svg_plots
+from .sweep_plot import Row, axis_text, is_number, panels, plotted, present, svg_plots
 
 FORMATS = ("tree", "markdown", "latex", "csv", "json")
 SUFFIXES = {".json": "json", ".csv": "csv", ".md": "markdown", ".tex": "latex", ".txt": "tree", ".html": "html"}
@@ -104,21 +104,48 @@ def contents(sweep: Sweep, path: Path) -> bytes:
 
 
 def html(sweep: Sweep) -> str:
-    """The tables and the plot as one HTML file."""
-    name = _title(sweep)
+    """What fits, the range of each figure, the plots and the tables as one HTML file."""
+    name, varied = _title(sweep)
     pictures = "".join(panels(sweep)) if _has_numbers(sweep.axes) else ""
     plots = f'<div class="plots">{pictures}</div>' if pictures else ""
-    return standalone(name, f"<h1>{escape(name)}</h1>{plots}" + draw(page(sweep)), LOOK)
+    counted = [row for row, point in zip(sweep.rows, sweep.points, strict=True) if not point.error]
+    fitting = [row for row in counted if row.get("fits") is not False]
+    top = head(name, varied, _verdict(sweep, len(counted), fitting), _tiles(sweep, fitting))
+    return standalone(f"{name}: {varied}", f"{top}{plots}{draw(page(sweep))}", LOOK)
 
 
-def _title(sweep: Sweep) -> str:
-    """The model, what varies, and the device."""
+def _verdict(sweep: Sweep, counted: int, fitting: Sequence[Row]) -> str:
+    """How many points there are or fit, and which of these makes most tokens a second."""
+    known = sweep.device and any("fits" in row for row in fitting)
+    done = f"fit {named_device(sweep.device).name}" if known else "counted"
+    said = f"{len(fitting) if known else counted} of {len(sweep.points)} points {done}"
+    for key in plotted(sweep):
+        if BOOK[key].unit == "tokens/s" and any(row.get(key) for row in fitting):
+            best = max(fitting, key=lambda row: row.get(key) or 0)
+            at = ", ".join(f"{axis}={axis_text(best[axis])}" for axis in sweep.axes)
+            said += f"; {BOOK[key].full}: {BOOK[key].text(best[key])} at {at}"
+    return said
+
+
+def _tiles(sweep: Sweep, fitting: Sequence[Row]) -> list[tuple[str, str, str]]:
+    """From the least to the most of every plotted figure, over the points that fit."""
+    found, memory = [], memory_of(sweep.device)
+    for key in plotted(sweep):
+        known, values = BOOK[key], [row[key] for row in fitting if row.get(key) is not None]
+        ends = dict.fromkeys(known.text(pick(values)) for pick in (min, max) if values)
+        note = f"of {units.size(memory)}" if memory and key == "peak_bytes" else ""
+        found.append((known.full[:1].upper() + known.full[1:], " to ".join(ends) or "-", note))
+    return found
+
+
+def _title(sweep: Sweep) -> tuple[str, str]:
+    """The model; what varies, and the device."""
     counted = next((point.counted for point in sweep.points if point.counted is not None), None)
     made = next((point.generation for point in sweep.points if point.generation is not None), None)
     varied = ", ".join(f"{axis} {_span(values)}" for axis, values in sweep.axes.items())
     new = f", {made.new_tokens:,} new tokens" if made is not None else ""
     device = f" on {named_device(sweep.device).name}" if sweep.device else ""
-    return f"{counted.root.kind if counted is not None else 'Sweep'}: {varied}{new}{device}"
+    return counted.root.kind if counted is not None else "Sweep", f"{varied}{new}{device}"
 
 
 def _span(values: Sequence[Any]) -> str:

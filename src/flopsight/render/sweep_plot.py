@@ -33,15 +33,20 @@ def present(rows: Sequence[Row]) -> list[str]:
     return [key for key in known if any(row.get(key) is not None for row in rows)]
 
 
-def panels(sweep: Sweep) -> list[str]:
-    """A plot of each figure that is worth one."""
-    rows, has = sweep.rows, present(sweep.rows)
+def plotted(sweep: Sweep) -> list[str]:
+    """The figures that are worth a plot."""
+    has = present(sweep.rows)
     wanted: Sequence[str] = LIMITED if sweep.device else ("flops",)
     if any(point.generation is not None for point in sweep.points):
         wanted = [key if key in has else MEASURED.get(key, key) for key in SERVED]
+    return [key for key in wanted if key in has]
+
+
+def panels(sweep: Sweep) -> list[str]:
+    """A plot of each of these figures."""
     memory = memory_of(sweep.device)
     return [
-        svg_plot(rows, list(sweep.axes), key, memory if key == "peak_bytes" else None) for key in wanted if key in has
+        svg_plot(sweep.rows, list(sweep.axes), key, memory if key == "peak_bytes" else None) for key in plotted(sweep)
     ]
 
 

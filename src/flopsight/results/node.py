@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, fields
 from functools import cached_property
@@ -284,6 +285,11 @@ def _active(parts: Iterable[tuple[int, float | None]]) -> int | None:
 
 def _own_fields(node: Node) -> list[Any]:
     return [getattr(node, field.name) for field in fields(node) if field.name != "children"]
+
+
+def without_numbers(path: str) -> str:
+    """The path with `*` for the number of a block, as all blocks of a stack have it: `encoder.*.up`."""
+    return re.sub(r"(?<![^.])\d+(?![^.])", "*", path)
 
 
 def outermost(root: Node, wanted: Callable[[Node], bool]) -> Iterator[Node]:

@@ -461,3 +461,10 @@ def test_a_finding_is_one_sentence_with_its_numbers():
     assert said == (
         "Something is slow (a, b, c and 1 more): it takes 3 ms; at most 3.00 ms (25.0%) of a step and 1.00 kB of memory to win: do less."
     )
+
+
+def test_the_same_module_of_every_block_is_named_once():
+    where = ("h.1.up", "head", "h.0.up", "h.2.up", "h.0.down", "layer1.0", "h.1.down")
+    found = Finding("x", "Something is slow", where, "it takes 3 ms", "do less")
+
+    assert found.place == "h.*.up x 3, head, h.*.down x 2 and 1 more"

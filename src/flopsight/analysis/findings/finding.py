@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from ... import units
 from ...results.in_notebooks import InNotebooks
+from ...results.node import without_numbers
 
 MOST_PLACES = 3
 
@@ -50,10 +51,13 @@ class Finding(InNotebooks):
 
     @property
     def place(self) -> str:
-        """The first paths, and how many more there are."""
-        shown = ", ".join(path or "the model" for path in self.where[:MOST_PLACES])
-        more = len(self.where) - MOST_PLACES
-        return shown + (f" and {more} more" if more > 0 else "")
+        """The first paths, and how many more there are; modules that differ by a number in their stack are one."""
+        alike: dict[str, list[str]] = {}
+        for path in self.where:
+            alike.setdefault(without_numbers(path), []).append(path)
+        named = [f"{key} x {len(paths)}" if len(paths) > 1 else paths[0] or "the model" for key, paths in alike.items()]
+        more = sum(map(len, list(alike.values())[MOST_PLACES:]))
+        return ", ".join(named[:MOST_PLACES]) + (f" and {more} more" if more else "")
 
     def __str__(self) -> str:
         """One sentence with its numbers."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from ... import units
 from ...results.node import Node
-from ..compare import Change, Comparison, ModuleChange, differences
+from ..compare import Change, Comparison, ModuleChange, differences, shares
 from ..figures import BOOK, Figure, Value
 from .page_data import Stacks, by_stack, grid, report
 from .page_step import step_of
@@ -91,20 +91,17 @@ def diff_tiles(comparison: Comparison) -> list[dict[str, str]]:
 
 
 def diff_verdict(comparison: Comparison) -> str:
-    """The heaviest change in one line."""
+    """The heaviest change in one line, first the figure that makes it the heaviest and its share of the model's."""
     if comparison.same:
         return "Nothing changed."
     rows = _changes(comparison)["rows"]
     if not rows:
         return f"{sum(change.changed for change in comparison.figures)} figures of the whole changed, no module did."
     path, kind, what, *more = rows[0]
-    by = [
-        f"{'+' if value > 0 else ''}{text(value)} {unit}"
-        for value, text, unit in zip(
-            more, (units.si, units.si, units.size), ("FLOPs of the step", "params", "saved"), strict=True
-        )
-        if value
-    ]
+    texts = (units.si, units.si, units.size), ("FLOPs of the step", "params", "saved")
+    parts = sorted(zip(shares(comparison, more), more, *texts, strict=True), key=lambda part: -abs(part[0]))
+    by = [f"{'+' if value > 0 else ''}{text(value)} {unit}" for _, value, text, unit in parts if value]
+    by[:1] = [f"{first} ({units.percent(abs(parts[0][0]))})" for first in by[:1]]
     place = f"Heaviest of {len(rows)} changes" if len(rows) > 1 else "One change"
     return f"{place}: {path} ({kind}), {what}{': ' if by else ''}{', '.join(by)}"
 

@@ -12,7 +12,7 @@ from ...results.node import Node
 from ...results.profile import Profile
 from ...results.records import BACKWARD, OUTSIDE
 from ..figures import Figure, own_seconds
-from ..findings import findings
+from ..findings import Finding, findings
 from ..folding import fold
 from ..limits.roofline import (
     ABOVE,
@@ -28,14 +28,14 @@ from ..limits.roofline import (
 )
 from ..limits.utilization import lasting, rows_of, unit_of
 from .page_data import Stacks
-from .page_step import Step, step_of
+from .page_step import DATA, UPDATE, Step, step_of
 
 
 def limits(profile: Profile, step: Step, device: str | None = None, *, folded: bool = True) -> dict[str, Any]:
     """What the page shows of the limits of the profile's device or a named one; nothing if no ceilings are known."""
     ceilings, nodes = ceilings_for(profile, device), step.nodes
     roofs = _roofs(profile, step, ceilings) if ceilings is not None else None
-    found: dict[str, Any] = {"findings": _findings(profile, Stacks(profile.root, folded=folded), device)}
+    found: dict[str, Any] = {"findings": _findings(profile, Stacks(step.root, folded=folded), device)}
     if ceilings is None or roofs is None:
         return found
     here = profile if device is None else None
@@ -196,6 +196,13 @@ def _findings(profile: Profile, stacks: Stacks, device: str | None) -> list[dict
         return None
     return [
         {"title": one.what, "text": f"{one.evidence}; {one.verdict}", "next": one.next_move, "seconds": one.seconds or None,
-         "share": one.share or None, "modules": list(dict.fromkeys(stacks.row[path] for path in one.where if path in stacks.row))}
+         "share": one.share or None, "modules": _places(one, stacks)}
         for one in found
     ]  # fmt: skip
+
+
+def _places(one: Finding, stacks: Stacks) -> list[str]:
+    """The rows that a finding leads to: those of its modules, or the step's row of what it is about."""
+    row = {"optimizer": UPDATE, "data": DATA}.get(one.name, "")
+    where = (row,) if row and row in stacks.row else one.where
+    return list(dict.fromkeys(stacks.row[path] for path in where if path in stacks.row))
