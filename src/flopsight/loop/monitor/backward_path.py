@@ -22,8 +22,14 @@ from ...capture.model.model_run import own_losses
 from ...capture.model.tensors import tensors_in
 from ...capture.model.training_state import first_node
 
-PRODUCTS = ("mm", "mv", "dot", "linear", "conv", "attention", "cdist", "dist", "rnn", "lstm", "gru", "compiled")
+PRODUCTS = (
+    "mm", "mv", "dot", "linear", "conv", "attention", "dist", "rnn", "lstm", "gru", "compiled",
+    "linalg", "cholesky", "ormqr", "solve",
+)  # fmt: skip
 """Parts of the names of autograd's nodes that do matrix work."""
+ELEMENTWISE = ("linalgvectornorm", "linalgcross", "upsample", "resolve")
+"""Parts of the names of those that only look like it."""
+Shapes = tuple[tuple[int, ...] | None, ...]
 LIBRARIES = ("_DDPSink", "_PreBackward", "_PostBackward", "RegisterPostBackward", "BackwardHook")
 """Functions that parallel wrappers put around a model, and which compute nothing."""
 MOST_NODES = 300_000
@@ -66,8 +72,11 @@ class CallGraph:
         rows: Counter[Hashable] = Counter()
         for node in _nodes_below(_nodes_of(tensors_in(output)), self.covers)[0]:
             if _works(node):
-                for shape in internals.gradient_shapes(node):
-                    rows[node.name(), (shape or ())[1:]] += shape[0] if shape else 1
+                name, results, made_of, windows = _described(node)
+                first = next((shape[0] for shape in results if shape), 1)
+                shapes = [shape or () for part in (results, *made_of) for shape in part]
+                widths = [tuple([size for at, size in enumerate(shape) if at or size != first]) for shape in shapes]
+                rows[name, tuple(widths), windows] += first
         return frozenset(rows.items())
 
     def works_beside(self, run: set[Any]) -> bool:
@@ -125,9 +134,10 @@ def _place_of_gradient(one: torch.Tensor | GradientEdge, calls: Sequence[CallGra
     return place or (tuple(one.shape) if isinstance(one, torch.Tensor) else node.name())
 
 
-def _described(node: Any) -> Hashable:
+def _described(node: Any) -> tuple[str, Shapes, tuple[Shapes, ...], Hashable]:
+    """The name of a product, the shapes of its results and of what it is made of, and how its windows move."""
     made_of = [internals.gradient_shapes(below) for below, _ in node.next_functions if below is not None]
-    return node.name(), internals.gradient_shapes(node), tuple(made_of)
+    return node.name(), internals.gradient_shapes(node), tuple(made_of), internals.windows(node)
 
 
 def _place(number: int, calls: Sequence[CallGraph | None]) -> tuple[int, int] | None:
@@ -198,4 +208,5 @@ def _works(node: Any) -> bool:
 
 @cache
 def _is_product(name: str) -> bool:
-    return any(part in name.lower() for part in PRODUCTS)
+    name = name.lower()
+    return any(part in name for part in PRODUCTS) and not name.startswith(ELEMENTWISE)

@@ -20,7 +20,7 @@ from .backward_path import CallGraph, calls_reached, entrances, wanted
 from .counted_work import UNCOUNTED, UNKNOWN, CallCount, CountedWork, Work, count_call, may_train
 from .live_steps import LiveSteps, SlowProfile
 from .members import Members
-from .signatures import Signatures, choices
+from .signatures import Signatures, choices, shapes_of
 from .step import CallKind, Given, MaskPlace, Step, mask_at, size_of
 from .step_clock import StepClock
 
@@ -28,6 +28,7 @@ BACKWARD, GRADIENTS = -1, -3
 """In the history of a step: a backward, and which gradients it makes if not all."""
 OFTEN, SELDOM = 4, 128
 """The sizes of a call's products are compared in so many calls of a kind, and then in one of so many."""
+MOST_SIZES = 64
 MOST_PATHS = 1024
 MOST_KINDS = 4096
 STEERED = "calls with equal arguments do different work"
@@ -77,8 +78,12 @@ class CallWork:
         known = self._signatures.get(id(module))
         if known is None or known.module() is not module:
             known = self._signatures[id(module)] = Signatures(module)
+            for one in self._kinds.values():
+                one.calls = 0  # a layer may have been replaced by one like it that does other work
         autocast = device and torch.is_autocast_enabled(device) and torch.get_autocast_dtype(device)
-        state = known.state(module, autocast, grad)
+        state: Hashable = known.state(module, autocast, grad)
+        if internals.derived():
+            state = (state, tuple(map(internals.derived_shape, tensors_in((args, kwargs, list(module.parameters()))))))
         key = (known.of(args, kwargs), state)
         kind = self._kinds.get(key)
         if kind is None:
@@ -123,52 +128,52 @@ class CallWork:
     def end(self, step: Step, output: Any) -> None:
         """The call has returned."""
         step.doubt = None
-        begin = self._began
         given, step.given = step.given, None
-        if begin < 0:
-            step.graphs += (None,)
-            step.nodes += (0,)
-            return
-        end = internals.sequence_number()
-        kind = step.kinds[-1]
-        made = end - begin
-        if kind.nodes and not step.slowed and self._clock.pauses[0] != step.paused:
-            made = kind.nodes  # a profiler of ours ran in the call, and made nodes of its own
-        if self._live is not None:
-            graph = CallGraph(begin, end)
-            step.graphs += (graph,)
-            step.nodes += ((made, graph.sizes(output)) if self._sizes_vary else made,)
-            return
-        graph = CallGraph.of(begin, end, output)
-        step.nodes += (made,)
-        step.graphs += (graph,)
-        if kind.nodes != made and given is not None:
+        kind, begin = step.kinds[-1], self._began
+        end = internals.sequence_number() if begin >= 0 else begin
+        made: Hashable = (end - begin, shapes_of(output))
+        if kind.made and not step.slowed and self._clock.pauses[0] != step.paused:
+            made = kind.made  # a profiler of ours ran in the call, and made nodes of its own
+        live = self._live
+        graph = None if begin < 0 else CallGraph.of(begin, end, output) if live is None else CallGraph(begin, end)
+        if live is None and kind.made != made and given is not None:
             self._other_graph(step, kind, made, given)
-        elif kind.calls < OFTEN or not kind.calls % SELDOM:
-            self._compare_sizes(step, kind, graph, output)
+        if live is not None and live.varies:
+            made = end - begin  # each step has other values, and may be as wide as none before
+        elif graph is not None:
+            if live is not None and made not in kind.sizes:
+                kind.calls = 0
+            if self._sizes_vary or kind.calls < OFTEN or not kind.calls % SELDOM:
+                made = self._with_sizes(step, kind, made, graph, output)
+        step.graphs += (graph,)
+        step.nodes += (made,)
         kind.calls += 1
 
-    def _compare_sizes(self, step: Step, kind: CallKind, graph: CallGraph, output: Any) -> None:
-        """An attribute or chance may steer how wide a call works, with as many nodes as before."""
+    def _with_sizes(self, step: Step, kind: CallKind, made: Hashable, graph: CallGraph, output: Any) -> Hashable:
+        """An attribute or chance may steer how wide a call works, with as many nodes as before: if so, sizes tell calls apart."""
         with pausing():
             sizes = graph.sizes(output)
-        if kind.sizes is None or internals.times_compiled() != kind.compiled:
-            kind.sizes = sizes
-        elif sizes != kind.sizes:
+        usual = kind.sizes.get(made)
+        if usual is None or internals.times_compiled() != kind.compiled:
+            if len(kind.sizes) >= MOST_SIZES:
+                kind.sizes.clear()
+            kind.sizes[made] = sizes
+        elif sizes != usual:
             self._sizes_vary = True
-            self._count_steps(STEERED)
-            step.work = UNKNOWN
+            if self._count_steps(STEERED):
+                step.work = UNKNOWN
+        return (made, sizes) if self._sizes_vary else made
 
-    def _other_graph(self, step: Step, kind: CallKind, nodes: int, given: Given) -> None:
-        """A call made another number of nodes than the one before: something steers the work that its arguments do not show."""
-        kind.sizes = None
-        usual, compiled = kind.nodes, internals.times_compiled()
+    def _other_graph(self, step: Step, kind: CallKind, made: Hashable, given: Given) -> None:
+        """A call made other nodes or outputs than the one before: something steers the work that its arguments do not show."""
+        kind.sizes.clear()
+        usual, compiled = kind.made, internals.times_compiled()
         if compiled != kind.compiled:  # a compiler makes nodes of its own, and code that makes others afterwards
-            kind.nodes, kind.compiled = 0, compiled
+            kind.made, kind.compiled = 0, compiled
             if usual is not None:
                 self._compiled_again(step, kind, given)
             return
-        kind.nodes = nodes
+        kind.made, kind.calls = made, 0
         if usual:
             self._count_steps(STEERED)
             step.work = UNKNOWN
@@ -229,6 +234,8 @@ class CallWork:
         for graph in step.graphs:
             if graph is not None:
                 graph.nodes = ()  # a step may be held for a while, its graph may not
+        if step.failed:
+            step.fail()  # another thread may have noticed it, between two sums of this one
         if self.slow is not None:
             self.slow.end()
         if self._live is not None:
@@ -258,7 +265,7 @@ class CallWork:
             return note
         return None
 
-    def _new_kind(self, key: Hashable, state: tuple[Any, ...], module: nn.Module, args: Any, kwargs: Any) -> CallKind:
+    def _new_kind(self, key: Hashable, state: Hashable, module: nn.Module, args: Any, kwargs: Any) -> CallKind:
         """A kind of call that was not seen before; its work is not counted yet."""
         if torch.is_grad_enabled():
             self.members.trained.add(module)
@@ -290,6 +297,9 @@ class CallWork:
             self.notes["The FLOPs of some steps are interpolated: too many shapes were counted already."] = None
             kind.count = self.counted.estimate(kind.family, size)
             return kind.count
+        if internals.derived():
+            step.doubt = self._count_steps("a transform of torch makes derivatives beside its calls")
+            return UNCOUNTED
         begin = self._clock.moment()
         try:
             profile, read = count_call(module, args, kwargs, train=may_train(module, args, kwargs))

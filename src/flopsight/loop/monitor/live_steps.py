@@ -68,8 +68,9 @@ class LiveSteps:
     """Counts a step from its first call of the model to its end, if no step like it was counted before."""
 
     def __init__(self, counted: CountedWork, *, varies: bool = False) -> None:
-        """`varies` if values decide how much work steps of one kind do: that of a counted one is an estimate for the others."""
-        self._counted, self._varies = counted, varies
+        self._counted = counted
+        self.varies = varies
+        """True if values decide how much work steps of one kind do: that of a counted one is an estimate for the others."""
         self._counter = StepCounter()
         self._beginnings: set[Hashable] = set()
         self._missed: Hashable = None
@@ -108,7 +109,7 @@ class LiveSteps:
             return self._counted.estimate("step", size) if self._done >= MOST_STEPS else UNCOUNTED
         if work is None:
             return UNCOUNTED
-        return work.as_estimate() if self._varies else work
+        return work.as_estimate() if self.varies else work
 
     def close(self) -> None:
         """Stop counting at once."""

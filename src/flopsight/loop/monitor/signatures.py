@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Hashable, Mapping
+from copy import copy
+from enum import Enum
 from operator import attrgetter
+from types import FunctionType, MethodType
 from typing import Any, cast
 from weakref import ref
 
@@ -17,6 +20,14 @@ from ...distributed.shards import inside
 
 CHOICES = frozenset((bool, str, type(None)))
 """Arguments that choose between ways through a model, and of which there are few."""
+STEERING = frozenset((bool, int, float, str))
+NO_CONFIGS = (nn.Module, torch.Tensor, type, FunctionType, MethodType)
+MOST_CHOICES = 64
+"""Attributes that are compared in each call: those nearest to the root."""
+GONE = ""
+"""Stands for a value of an attribute that is not a plain one."""
+MOST_CHOSEN = 6
+"""Values of an attribute; one with more steers nothing that could be counted for each of them."""
 VALUES = frozenset((bool, int, str, type(None), torch.dtype, torch.device))
 """Arguments that may steer the work by their value; a float is a rate or a scale, and does not."""
 LENGTHS = ("seqlens", "seq_lens", "lengths", "offsets")
@@ -28,6 +39,8 @@ MOST_ALIKE = 4
 """Calls with other values and equal work after which values are left alone."""
 LONG = 64
 """Elements from which on a list is described by its length, or by its values if they are numbers."""
+DEEPEST = 6
+"""Objects in objects that are looked into."""
 needs_gradient = attrgetter("requires_grad")
 
 
@@ -40,6 +53,7 @@ class Signatures:
         """Of the arguments that are given by their place."""
         self._parameters = list(module.parameters())
         kinds = tuple([type(one) for one in module.modules()])
+        self._choices = Choices(module)
         self._model = (id(module), hash((kinds, tuple([tuple(one.shape) for one in self._parameters]))))
         self._has_lengths = any(name.endswith(LENGTHS) for name in self.names)
         self._read: set[int] = set()
@@ -50,7 +64,7 @@ class Signatures:
     def state(self, module: nn.Module, autocast: Hashable, grad: bool) -> tuple[Hashable, ...]:
         """What decides the work beside the arguments: modes, and which parameters are trained."""
         trained = bytes(map(needs_gradient, self._parameters)) if grad else None  # hashed faster than a tuple
-        return (self._model, module.training, autocast, trained)
+        return (self._model, module.training, autocast, trained, self._choices.made())
 
     def of(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Hashable:
         """Shapes, dtypes and plain values of a call's arguments."""
@@ -85,25 +99,105 @@ class Signatures:
     def _values(self, args: Any, kwargs: Any) -> Hashable:
         tensors = [tensor for at, tensor in enumerate(tensors_in((args, kwargs))) if at in self._read]
         readable = [one for one in tensors if one.is_cpu and one.numel() <= MOST_VALUES]
-        return hash(tuple([tuple(one.flatten().tolist()) for one in readable]))
+        values = [tuple(one.flatten().tolist()) for one in readable]
+        return hash(tuple(values)), sum(one.count(-1) for one in values)  # -1 has the hash of -2
 
 
-def part(value: Any) -> Hashable:
-    """One argument without its values."""
+class Choices:
+    """Attributes of a model's own classes, or of objects that these hold, that may steer its work: a depth, a task, a flag.
+
+    One that takes many values counts something, and is left alone.
+    """
+
+    def __init__(self, module: nn.Module) -> None:
+        found: dict[tuple[int, str], tuple[int, dict[str, Any]]] = {}
+        for path, one in module.named_modules():
+            if not type(one).__module__.startswith("torch."):
+                depth, held = path.count("."), vars(one)
+                own = [
+                    value for name, value in held.items() if not name.startswith("_") and type(value) not in STEERING
+                ]
+                configs = [
+                    vars(value) for value in own if hasattr(value, "__dict__") and not isinstance(value, NO_CONFIGS)
+                ]
+                for place in (held, *configs):
+                    for name, value in place.items():
+                        if _steers(value) and name != "training" and not name.startswith("_"):
+                            found.setdefault((id(place), name), (depth + (place is not held), place))
+        nearest = sorted(found.items(), key=lambda item: item[1][0])[:MOST_CHOICES]
+        self._places = [(holder, name) for (_, name), (_, holder) in nearest]
+        self._seen: list[set[str]] = [set() for _ in self._places]
+        self._values: list[Any] = []
+        self._made = 0
+
+    def made(self) -> int:
+        """A number for the values that they have now."""
+        values = [holder.get(name) for holder, name in self._places]
+        try:
+            same = values == self._values
+        except Exception:  # a tensor is there now
+            same = False
+        if not same:
+            self._made = self._changed(values)
+        return self._made
+
+    def _changed(self, values: list[Any]) -> int:
+        for value, seen in zip(values, self._seen, strict=True):
+            seen.add(repr(value) if _steers(value) else GONE)
+        kept = [at for at, seen in enumerate(self._seen) if len(seen) <= MOST_CHOSEN and GONE not in seen]
+        self._places = [self._places[at] for at in kept]
+        self._seen = [self._seen[at] for at in kept]
+        self._values = [copy(values[at]) for at in kept]
+        return hash(repr(self._values))  # that of a tuple is the same for -1 and -2
+
+
+def _steers(value: Any) -> bool:
+    """Whether an attribute is a plain value or a short list of them."""
+    return type(value) in STEERING or (
+        type(value) in (list, tuple) and len(value) <= LONG and all(type(item) in STEERING for item in value)
+    )
+
+
+def part(value: Any, around: tuple[int, ...] = ()) -> Hashable:
+    """One argument without its values; `around` has the objects that it is a part of."""
     kind = type(value)
     if kind is torch.Tensor and not value.is_nested:
         return (value.shape, value.dtype, value.requires_grad)
     if kind in VALUES:
         return (kind, value)
     if kind is dict or isinstance(value, Mapping):
-        return tuple([(name, _named(name, item)) for name, item in value.items()])
+        return tuple([(name, _named(name, item, around)) for name, item in value.items()])
     if isinstance(value, torch.Tensor):
         return (kind, *_tensor(value))
     if isinstance(value, list | tuple):
         if len(value) <= LONG:
-            return (kind, *[part(item) for item in value])
+            return (kind, *[part(item, around) for item in value])
         return (kind, *value) if type(value[0]) is int else (kind, len(value))
-    return (kind, *[_tensor(tensor) for tensor in tensors_in(value)])
+    return (kind, *_object(value, around))
+
+
+def _object(value: Any, around: tuple[int, ...]) -> tuple[Hashable, ...]:
+    """What an object holds: a batch of some library, a cache, a choice."""
+    if id(value) in around or len(around) > DEEPEST:
+        return ()
+    if isinstance(value, nn.Module):
+        return tuple([part(one) for one in value.parameters()])
+    if isinstance(value, Enum | range | bytes):
+        return (value,)
+    if isinstance(value, FunctionType):
+        return (value.__code__, *[part(cell.cell_contents, (*around, id(value))) for cell in value.__closure__ or ()])
+    if isinstance(value, set):
+        return tuple([_tensor(tensor) for tensor in tensors_in(value)])
+    slots = [name for kind in type(value).__mro__ for name in vars(kind).get("__slots__", ())]
+    held = {name: getattr(value, name, None) for name in slots} | getattr(value, "__dict__", {})
+    return (str(getattr(value, "shape", None)), part(held, (*around, id(value))))
+
+
+def shapes_of(output: Any) -> Hashable:
+    """The shapes of what a call returned."""
+    if type(output) is torch.Tensor and not output.is_nested:
+        return output.shape
+    return tuple([None if one.is_nested else one.shape for one in tensors_in(output)])
 
 
 def choices(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Hashable:
@@ -112,8 +206,8 @@ def choices(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Hashable:
     return tuple([(name, value) for name, value in given if type(value) in CHOICES])
 
 
-def _named(name: Any, value: Any) -> Hashable:
-    return _lengths(value) if type(name) is str and name.endswith(LENGTHS) else part(value)
+def _named(name: Any, value: Any, around: tuple[int, ...] = ()) -> Hashable:
+    return _lengths(value) if type(name) is str and name.endswith(LENGTHS) else part(value, around)
 
 
 def _tensor(tensor: torch.Tensor) -> tuple[Hashable, ...]:

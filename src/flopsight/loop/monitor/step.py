@@ -44,8 +44,8 @@ class CallKind:
         "count",
         "family",
         "key",
+        "made",
         "mask",
-        "nodes",
         "passed_on",
         "path",
         "samples",
@@ -79,11 +79,14 @@ class CallKind:
         """Where the argument is that says which of the tokens are padding."""
         self.count: CallCount | None = None
         """None while the work of its calls is not counted."""
-        self.nodes: int | None = None
-        """How many nodes of autograd's graph its calls make; calls that make another number do other work. 0 if not known."""
+        self.made: Hashable = None
+        """How many nodes of autograd's graph its calls make, and outputs of which shapes; calls that make others do other work.
+
+        0 if not known."""
         self.calls = 0
-        self.sizes: Hashable = None
-        """Of the products in its first call."""
+        """Since one made what none before it had made."""
+        self.sizes: dict[Hashable, Hashable] = {}
+        """Of the products in its first call that made the same."""
         self.compiled = 0
         """How often code had been compiled when that number was found: compiled code makes another one."""
 
@@ -118,7 +121,7 @@ class Step:
     graphs: tuple[CallGraph | None, ...] = ()
     """Where these calls stand in autograd's graph."""
     nodes: tuple[Hashable, ...] = ()
-    """How many nodes of it each call of this step made, with the sizes of its products if these vary."""
+    """How many nodes of it and which outputs each call of this step made, with the sizes of its products if these vary."""
     history: tuple[tuple[int, Hashable], ...] = ()
     """The paths of these calls and what made their inputs, and the backwards between them with where each enters a call."""
     carried = 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import copy
+from functools import partial
 from typing import Any
 
 import torch
@@ -65,6 +66,8 @@ class StepBook:
         self._backward_began = 0.0
         self._updates = 0
         """Of any optimizer, since the last step ended."""
+        self._after_call: dict[Any, Callable[[], None]] = {}
+        """Ends of steps within the call under way, by their optimizer: a model that trains itself ends its step with its call."""
         self._opens = False
         """True if the loop calls `step()` where its steps begin."""
 
@@ -106,8 +109,18 @@ class StepBook:
             step.forward += now - self._call_began
             self._call_began = None
             self.work.end(step, output)
+            self._end_after_call()
         except Exception as problem:
             self._on_failure(problem)
+
+    def called_elsewhere(self) -> None:
+        """Another thread has called a model: the work of the step is not known."""
+        self._step.failed = True
+
+    def _end_after_call(self) -> None:
+        waiting, self._after_call = self._after_call, {}
+        for end in waiting.values():
+            end()
 
     def call_raised(self) -> None:
         """The loop may catch it and go on."""
@@ -116,6 +129,7 @@ class StepBook:
                 self._call_began = None
                 if self.work.failed(self._step):
                     self._step.pending -= 1
+                self._end_after_call()
         except Exception as problem:
             self._on_failure(problem)
 
@@ -217,6 +231,9 @@ class StepBook:
     def updated(self, optimizer: torch.optim.Optimizer, unlike: str) -> None:
         """An optimizer has stepped: end the step, unless the loop ends its steps itself."""
         try:
+            if self._call_began is not None:
+                self._after_call[optimizer] = partial(self.updated, optimizer, unlike)
+                return
             self._updates += 1
             given = self._optimizer
             if given is not None and optimizer is not given:
@@ -256,6 +273,9 @@ class StepBook:
 
     def step(self) -> None:
         """The loop says that a step is over."""
+        if self._call_began is not None:
+            self._after_call[None] = self.step
+            return
         step = self._step
         busy = step.calls or step.backwards or step.validations or self._updates or self.ended
         if not busy and not self.by_hand:

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 import torch
+from torch.autograd import forward_ad
 from torch.utils import _python_dispatch
 from torch.utils._python_dispatch import (
     _disable_current_modes,
@@ -38,6 +39,11 @@ def transformed() -> bool:
     if tracing_shapes() or torch._C._get_dispatch_mode(_PROXY) is not None:
         return True
     return torch._C._functorch.peek_interpreter_stack() is not None
+
+
+def derived() -> bool:
+    """Whether torch.func transforms what runs, or derivatives are made with it in forward mode."""
+    return torch._C._functorch.peek_interpreter_stack() is not None or forward_ad._current_level >= 0
 
 
 def offer_to_mode(op: Any, mode: type[TorchDispatchMode]) -> None:
