@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -33,26 +32,27 @@ Shapes = tuple[tuple[int, ...] | None, ...]
 LIBRARIES = ("_DDPSink", "_PreBackward", "_PostBackward", "RegisterPostBackward", "BackwardHook")
 """Functions that parallel wrappers put around a model, and which compute nothing."""
 MOST_NODES = 300_000
+NONE: frozenset[int] = frozenset()
 _light: set[type] = set()
 """Types of autograd's own nodes that do no matrix work and are named like the node."""
 
 
-@dataclass(slots=True)
 class CallGraph:
     """Where a call stands in autograd's numbering, and the numbers of the nodes that make its outputs."""
 
-    begin: int
-    end: int
-    outputs: frozenset[int] = frozenset()
-    nodes: tuple[Any, ...] = ()
-    """The nodes themselves, if there are several: a backward may begin at some of them."""
+    __slots__ = ("begin", "end", "nodes", "outputs")
+
+    def __init__(self, begin: int, end: int, outputs: frozenset[int] = NONE, nodes: tuple[Any, ...] = ()) -> None:
+        self.begin, self.end, self.outputs = begin, end, outputs
+        self.nodes = nodes
+        """The nodes themselves, if there are several: a backward may begin at some of them."""
 
     @staticmethod
     def of(begin: int, end: int, output: Any) -> CallGraph:
         """The graph of a call, with the outputs at which the default loss would begin."""
         if type(output) is torch.Tensor:
             node = output.grad_fn
-            return CallGraph(begin, end, frozenset() if node is None else frozenset((internals.node_sequence(node),)))
+            return CallGraph(begin, end, NONE if node is None else frozenset((internals.node_sequence(node),)))
         tensors = own_losses(output) or [t for t in tensors_in(output) if t.is_floating_point()]
         nodes = [tensor.grad_fn for tensor in tensors if tensor.grad_fn is not None]
         outputs = frozenset(internals.node_sequence(node) for node in nodes)

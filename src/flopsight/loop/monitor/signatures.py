@@ -62,24 +62,25 @@ class Signatures:
         self._alike = 0
 
     def state(self, module: nn.Module, autocast: Hashable, grad: bool) -> tuple[Hashable, ...]:
-        """What decides the work beside the arguments: modes, and which parameters are trained."""
+        """What decides the work beside the arguments: modes, which parameters are trained, and what steers it."""
         trained = bytes(map(needs_gradient, self._parameters)) if grad else None  # hashed faster than a tuple
-        return (self._model, module.training, autocast, trained, self._choices.made())
+        choices = self._choices
+        return (self._model, module.training, autocast, trained, choices.made() if choices.places else 0)
 
     def of(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Hashable:
         """Shapes, dtypes and plain values of a call's arguments."""
-        if not self._has_lengths:
-            given = tuple(
-                [
-                    (value.shape, value.dtype, value.requires_grad)  # as `part` does, for most models without a call
-                    if type(value) is torch.Tensor and not value.is_nested
-                    else part(value)
-                    for value in args
-                ]
-            )
-        else:
+        given: tuple[Hashable, ...]
+        if self._has_lengths:
             names = (*self.names, *[""] * len(args))
             given = tuple([_named(name, value) for name, value in zip(names, args, strict=False)])
+        elif len(args) == 1 and type(args[0]) is torch.Tensor and not args[0].is_nested:
+            given = (
+                args[0].shape,
+                args[0].dtype,
+                args[0].requires_grad,
+            )  # as most models are called, without a call of ours
+        else:
+            given = tuple(map(part, args))
         shapes = (given, part(kwargs)) if kwargs else given
         return (shapes, self._values(args, kwargs)) if self._read else shapes
 
@@ -125,14 +126,14 @@ class Choices:
                         if _steers(value) and name != "training" and not name.startswith("_"):
                             found.setdefault((id(place), name), (depth + (place is not held), place))
         nearest = sorted(found.items(), key=lambda item: item[1][0])[:MOST_CHOICES]
-        self._places = [(holder, name) for (_, name), (_, holder) in nearest]
-        self._seen: list[set[str]] = [set() for _ in self._places]
+        self.places = [(holder, name) for (_, name), (_, holder) in nearest]
+        self._seen: list[set[str]] = [set() for _ in self.places]
         self._values: list[Any] = []
         self._made = 0
 
     def made(self) -> int:
         """A number for the values that they have now."""
-        values = [holder.get(name) for holder, name in self._places]
+        values = [holder.get(name) for holder, name in self.places]
         try:
             same = values == self._values
         except Exception:  # a tensor is there now
@@ -145,7 +146,7 @@ class Choices:
         for value, seen in zip(values, self._seen, strict=True):
             seen.add(repr(value) if _steers(value) else GONE)
         kept = [at for at, seen in enumerate(self._seen) if len(seen) <= MOST_CHOSEN and GONE not in seen]
-        self._places = [self._places[at] for at in kept]
+        self.places = [self.places[at] for at in kept]
         self._seen = [self._seen[at] for at in kept]
         self._values = [copy(values[at]) for at in kept]
         return hash(repr(self._values))  # that of a tuple is the same for -1 and -2
@@ -195,8 +196,6 @@ def _object(value: Any, around: tuple[int, ...]) -> tuple[Hashable, ...]:
 
 def shapes_of(output: Any) -> Hashable:
     """The shapes of what a call returned."""
-    if type(output) is torch.Tensor and not output.is_nested:
-        return output.shape
     return tuple([None if one.is_nested else one.shape for one in tensors_in(output)])
 
 
