@@ -1,5 +1,6 @@
 """Calls with equal arguments that do different work: each step against torch's own counter, also when the work changes late."""
 
+from functools import partial
 from threading import Thread
 from types import SimpleNamespace
 
@@ -154,19 +155,66 @@ def a_list():
     return model, optimizer, step
 
 
-def a_function_that_is_given():
-    class Passing(Stopped):
-        def forward(self, x, between):
-            return self.down(between(self.up(x)))
+class Passing(Stopped):
+    """Is given what comes between its layers."""
 
+    def forward(self, x, between):
+        return self.down(between(self.up(x)))
+
+
+class Between:
+    """Stops gradients or not; all that says which is in a slot."""
+
+    __slots__ = ("itself", "stops")
+
+    def __init__(self, stops):
+        self.stops, self.itself = stops, self
+
+    @property
+    def shape(self):
+        raise AssertionError("nobody else reads this")
+
+    def run(self, x):
+        return x.detach() if self.stops else x
+
+
+def passing(make):
+    """Steps of a model that is given something else late."""
     model = Passing()
     optimizer = sgd(model)
 
     def step(number):
-        between = (lambda x: x) if number < LATE else (lambda x: x.detach())
-        trained(model, optimizer, model(rows(4), between).square().mean())
+        trained(model, optimizer, model(rows(4), make(number >= LATE)).square().mean())
 
     return model, optimizer, step
+
+
+def a_function():
+    return passing(lambda late: (lambda x: x.detach()) if late else (lambda x: x))
+
+
+def a_function_with_a_flag():
+    return passing(lambda late: lambda x: x.detach() if late else x)
+
+
+def a_part_of_a_function():
+    return passing(lambda late: partial(lambda x, stops: x.detach() if stops else x, stops=late))
+
+
+def a_method():
+    return passing(lambda late: Between(late).run)
+
+
+def a_function_that_is_not_whole():
+    def make(late):
+        def between(x):
+            return x if x is not None else never  # an empty cell
+
+        if late is None:
+            never = 1
+        return between
+
+    return passing(make)
 
 
 def widths_below_a_hook():
@@ -284,7 +332,8 @@ def tangents_beside_a_call():
 
 
 LOOPS = (
-    kernels, slices, tasks, stops, repeats, a_config, a_list, a_function_that_is_given, widths_below_a_hook, frozen_in_a_functional_call, an_object_with_tensors,
+    kernels, slices, tasks, stops, repeats, a_config, a_list, a_function,
+    a_function_with_a_flag, a_part_of_a_function, a_method, a_function_that_is_not_whole, widths_below_a_hook, frozen_in_a_functional_call, an_object_with_tensors,
     a_ratio_that_is_given, a_layer_replaced_by_one_with_strides, windows_of_a_loss, decompositions_in_a_loss,
     gradients_of_each_sample, tangents_beside_a_call,
 )  # fmt: skip

@@ -205,12 +205,14 @@ class LoopWatch:
         roots, thread = self._roots, threading.get_ident
 
         def watched(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
-            if compiling() or self._busy or id(module) not in roots:
+            if compiling() or id(module) not in roots:
                 return plain(module, *args, **kwargs)
             if roots[id(module)]() is not module or internals.graph_task() != -1:
                 return plain(module, *args, **kwargs)
             if thread() != self._thread:
                 return self._elsewhere(plain, module, *args, **kwargs)
+            if self._busy:
+                return plain(module, *args, **kwargs)
             self._busy = True
             try:
                 output = self.listener.call_begins(module, args, kwargs, plain)(module, *args, **kwargs)
@@ -275,7 +277,7 @@ class LoopWatch:
 
         return saving
 
-    def _registered(self, _module: nn.Module, _name: str, _new: object) -> None:
+    def _registered(self, *_what: object) -> None:
         if not self._busy:  # sharded models put their parameters in and out while they run
             self.listener.rebuilt()
             if self._models is None:
@@ -297,9 +299,9 @@ class LoopWatch:
         @contextmanager
         def replacing(*args: Any, **kwargs: Any) -> Iterator[Any]:
             with plain(*args, **kwargs) as result:
-                self.listener.rebuilt()
+                self._registered()
                 yield result
-            self.listener.rebuilt()
+            self._registered()
 
         return replacing
 

@@ -6,8 +6,8 @@ import inspect
 from collections.abc import Hashable, Mapping
 from copy import copy
 from enum import Enum
-from operator import attrgetter
-from types import FunctionType, MethodType
+from operator import attrgetter, itemgetter
+from types import FunctionType, MemberDescriptorType, MethodType, ModuleType
 from typing import Any, cast
 from weakref import ref
 
@@ -39,8 +39,8 @@ MOST_ALIKE = 4
 """Calls with other values and equal work after which values are left alone."""
 LONG = 64
 """Elements from which on a list is described by its length, or by its values if they are numbers."""
-DEEPEST = 6
-"""Objects in objects that are looked into."""
+MOST_OBJECTS = 64
+"""Objects in an argument that are looked into."""
 needs_gradient = attrgetter("requires_grad")
 
 
@@ -73,12 +73,9 @@ class Signatures:
         if self._has_lengths:
             names = (*self.names, *[""] * len(args))
             given = tuple([_named(name, value) for name, value in zip(names, args, strict=False)])
-        elif len(args) == 1 and type(args[0]) is torch.Tensor and not args[0].is_nested:
-            given = (
-                args[0].shape,
-                args[0].dtype,
-                args[0].requires_grad,
-            )  # as most models are called, without a call of ours
+        elif len(args) == 1 and type(args[0]) is torch.Tensor and not args[0].is_nested:  # most models, without a call
+            one = args[0]
+            given = (one.shape, one.dtype, one.requires_grad)
         else:
             given = tuple(map(part, args))
         shapes = (given, part(kwargs)) if kwargs else given
@@ -111,29 +108,25 @@ class Choices:
     """
 
     def __init__(self, module: nn.Module) -> None:
-        found: dict[tuple[int, str], tuple[int, dict[str, Any]]] = {}
+        found: dict[tuple[int, str], tuple[int, dict[str, Any], str]] = {}
         for path, one in module.named_modules():
-            if not type(one).__module__.startswith("torch."):
-                depth, held = path.count("."), vars(one)
-                own = [
-                    value for name, value in held.items() if not name.startswith("_") and type(value) not in STEERING
-                ]
-                configs = [
-                    vars(value) for value in own if hasattr(value, "__dict__") and not isinstance(value, NO_CONFIGS)
-                ]
-                for place in (held, *configs):
-                    for name, value in place.items():
-                        if _steers(value) and name != "training" and not name.startswith("_"):
-                            found.setdefault((id(place), name), (depth + (place is not held), place))
-        nearest = sorted(found.items(), key=lambda item: item[1][0])[:MOST_CHOICES]
-        self.places = [(holder, name) for (_, name), (_, holder) in nearest]
+            if type(one).__module__.startswith("torch."):
+                continue
+            objects = [value for name, value in vars(one).items() if name[0] != "_" and hasattr(value, "__dict__")]
+            for held in (vars(one), *[vars(value) for value in objects if not isinstance(value, NO_CONFIGS)]):
+                for name, value in held.items():
+                    if _steers(value) and name[0] != "_" and name != "training":
+                        depth = path.count(".") + (held is not vars(one))
+                        found.setdefault((id(held), name), (depth, held, name))
+        nearest = sorted(found.values(), key=itemgetter(0))[:MOST_CHOICES]
+        self.places = [(held, name) for _, held, name in nearest]
         self._seen: list[set[str]] = [set() for _ in self.places]
         self._values: list[Any] = []
         self._made = 0
 
     def made(self) -> int:
         """A number for the values that they have now."""
-        values = [holder.get(name) for holder, name in self.places]
+        values = [held.get(name) for held, name in self.places]
         try:
             same = values == self._values
         except Exception:  # a tensor is there now
@@ -159,39 +152,50 @@ def _steers(value: Any) -> bool:
     )
 
 
-def part(value: Any, around: tuple[int, ...] = ()) -> Hashable:
-    """One argument without its values; `around` has the objects that it is a part of."""
+def part(value: Any, seen: list[int] | None = None) -> Hashable:
+    """One argument without its values; `seen` has the objects that it is a part of, and those met in them so far."""
     kind = type(value)
     if kind is torch.Tensor and not value.is_nested:
         return (value.shape, value.dtype, value.requires_grad)
     if kind in VALUES:
-        return (kind, value)
+        return (kind, None if seen and kind is str else value)  # in an object, a text is a name
     if kind is dict or isinstance(value, Mapping):
-        return tuple([(name, _named(name, item, around)) for name, item in value.items()])
+        return tuple([(name, _named(name, item, seen)) for name, item in value.items()])
     if isinstance(value, torch.Tensor):
         return (kind, *_tensor(value))
     if isinstance(value, list | tuple):
         if len(value) <= LONG:
-            return (kind, *[part(item, around) for item in value])
+            return (kind, *[part(item, seen) for item in value])
         return (kind, *value) if type(value[0]) is int else (kind, len(value))
-    return (kind, *_object(value, around))
+    if isinstance(value, Enum | range | bytes | type):
+        return (kind, value)
+    if isinstance(value, set):
+        return (kind, *[_tensor(tensor) for tensor in tensors_in(value)])
+    return (kind, *_object(value, [] if seen is None else seen))
 
 
-def _object(value: Any, around: tuple[int, ...]) -> tuple[Hashable, ...]:
+def _object(value: Any, seen: list[int]) -> tuple[Hashable, ...]:
     """What an object holds: a batch of some library, a cache, a choice."""
-    if id(value) in around or len(around) > DEEPEST:
+    if id(value) in seen or len(seen) > MOST_OBJECTS or isinstance(value, ModuleType):
         return ()
+    seen.append(id(value))
     if isinstance(value, nn.Module):
         return tuple([part(one) for one in value.parameters()])
-    if isinstance(value, Enum | range | bytes):
-        return (value,)
     if isinstance(value, FunctionType):
-        return (value.__code__, *[part(cell.cell_contents, (*around, id(value))) for cell in value.__closure__ or ()])
-    if isinstance(value, set):
-        return tuple([_tensor(tensor) for tensor in tensors_in(value)])
-    slots = [name for kind in type(value).__mro__ for name in vars(kind).get("__slots__", ())]
-    held = {name: getattr(value, name, None) for name in slots} | getattr(value, "__dict__", {})
-    return (str(getattr(value, "shape", None)), part(held, (*around, id(value))))
+        return (value.__code__, *[part(_stored(cell, "cell_contents"), seen) for cell in value.__closure__ or ()])
+    slots = [
+        name for kind in type(value).__mro__ for name, one in vars(kind).items() if type(one) is MemberDescriptorType
+    ]
+    held = {name: _stored(value, name) for name in slots} | getattr(value, "__dict__", {})
+    return (part(held, seen),) if held else (str(getattr(value, "shape", None)),)  # an array of another library
+
+
+def _stored(value: Any, name: str) -> Any:
+    """What an object has in a slot; None if that is empty."""
+    try:
+        return getattr(value, name)
+    except (AttributeError, ValueError):
+        return None
 
 
 def shapes_of(output: Any) -> Hashable:
@@ -205,8 +209,8 @@ def choices(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Hashable:
     return tuple([(name, value) for name, value in given if type(value) in CHOICES])
 
 
-def _named(name: Any, value: Any, around: tuple[int, ...] = ()) -> Hashable:
-    return _lengths(value) if type(name) is str and name.endswith(LENGTHS) else part(value, around)
+def _named(name: Any, value: Any, seen: list[int] | None = None) -> Hashable:
+    return _lengths(value) if type(name) is str and name.endswith(LENGTHS) else part(value, seen)
 
 
 def _tensor(tensor: torch.Tensor) -> tuple[Hashable, ...]:
