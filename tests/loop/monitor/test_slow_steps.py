@@ -17,7 +17,8 @@ from flopsight.loop.monitor.step_times import StepTimes
 
 def step(forward=0.3, backward=0.5, flops=100.0):
     made = Step(0.0, 0.0)
-    made.time.forward, made.time.backward, made.sums.work = forward, backward, Work(flops)
+    made.time.forward, made.time.backward = forward, backward
+    made.sums.set(Work(flops))
     return made
 
 

@@ -175,7 +175,7 @@ class CallWork:
         elif sizes != usual:
             self._sizes_vary = True
             if self._count_steps(STEERED):
-                step.sums.work = UNKNOWN
+                step.sums.set(UNKNOWN)
         return (made, sizes) if self._sizes_vary else made
 
     def _other_graph(self, step: Step, kind: CallKind, made: Hashable, given: Given) -> None:
@@ -190,7 +190,7 @@ class CallWork:
         kind.made, kind.calls = made, 0
         if usual:
             self._count_steps(STEERED)
-            step.sums.work = UNKNOWN
+            step.sums.set(UNKNOWN)
 
     def _compiled_again(self, step: Step, kind: CallKind, given: Given) -> None:
         """Code was compiled anew for arguments that it was compiled for before: mostly for the same work, which a count tells.
@@ -203,7 +203,7 @@ class CallWork:
         again = self._count(step, kind, *given)
         if (again.forward.flops, again.backward.flops) != (before.forward.flops, before.backward.flops):
             self.notes[HIDDEN] = None
-            step.sums.work = UNKNOWN
+            step.sums.set(UNKNOWN)
             for known in self._kinds.values():
                 known.count = UNCOUNTED
 
@@ -232,7 +232,7 @@ class CallWork:
             path = self._path(calls, before, tensors, partial)
             if path is None:
                 self._count_steps("its backward does not go through the model as a loss does")
-                step.sums.work = UNKNOWN
+                step.sums.set(UNKNOWN)
                 return
         for at in path:
             count = calls.kinds[at].count
@@ -256,10 +256,10 @@ class CallWork:
             self.slow.end()
         if self._live is not None:
             count = self._live.end(step)
-            step.sums.work = count.forward + count.backward
+            step.sums.set(count.forward + count.backward)
         elif step.calls.pending and not step.calls.backwards and step.calls.graphs:
             self._count_steps("its gradients are not made by a backward() that we see")
-            step.sums.work = UNKNOWN
+            step.sums.set(UNKNOWN)
 
     def found_later(self, key: Hashable) -> Work:
         """The work of a step that was not known when it ended, if one like it was counted since."""

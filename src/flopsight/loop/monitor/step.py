@@ -105,13 +105,8 @@ class Sums:
     tokens = 0.0
     samples = 0.0
 
-    @property
-    def work(self) -> Work:
-        """The work so far."""
-        return Work(self.flops, self.at_peak, self.all_at_peak, bool(self.estimated))
-
-    @work.setter
-    def work(self, work: Work) -> None:
+    def set(self, work: Work) -> None:
+        """Let the work so far be this."""
         self.flops, self.at_peak, self.all_at_peak = work.flops, work.at_peak, work.all_at_peak
         self.estimated = work.estimated
 
@@ -213,7 +208,8 @@ class Step:
 
     def fail(self) -> None:
         """A call or a backward of it has raised: its work is not known, and no other step is like it."""
-        self.failed, self.sums.work = True, UNKNOWN
+        self.failed = True
+        self.sums.set(UNKNOWN)
         self.calls.history += ((RAISED, None),)
 
     def copy(self) -> Step:

@@ -38,15 +38,16 @@ class HeldSteps:
 
     def add(self, ended: Step, *, moved: bool) -> Step:
         """An optimizer has ended a step, or `moved` the end of the one before; gives the step that ends here."""
-        if moved and self._held:
-            self._held[-1].extend(ended)
+        held = self._held
+        if moved and held:
+            held[-1].extend(ended)
         else:
-            if len(self._held) >= self._most:
+            if len(held) >= self._most:
                 self._most = 1  # a loop that has not called step() by now does not
                 self.hand_over()
-            self._held.append(ended)
-        self._intervals.step_ended(self._held)
-        return self._held[-1]
+            held.append(ended)
+        self._intervals.step_ended(held)
+        return held[-1]
 
     def add_at_hand(self, ended: Step, *, first: bool) -> Step:
         """The loop itself has ended a step; what was ended before its `first` are parts of that."""
@@ -63,9 +64,9 @@ class HeldSteps:
 
     def hand_over(self) -> None:
         """Nothing moves these any more."""
-        held, self._held = self._held, []
-        for step in held:
+        for step in self._held:
             self._intervals.add(step)
+        self._held.clear()
 
 
 class StepBook:
