@@ -15,9 +15,6 @@ WIDE = {
     "hardware/peaks.py": {"Device": "a row of the data sheet, as peaks.toml has it"},
     "results/run.py": {"Interval": "the figures of some steps, one field a figure: files and users name them"},
     "results/plan.py": {"PlanOption": "the figures of one way to run a job: files and users name them"},
-    "loop/monitor/intervals.py": {"IntervalSum": "the sums of an interval, one field a figure"},
-    "loop/monitor/step.py": {"Step": "the figures of a step, one field a figure"},
-    "loop/monitor/step_book.py": {"StepBook": "where a loop is between two steps, and what is told of each"},
 }
 """Classes with more attributes, and why: values that are lists of figures by nature."""
 

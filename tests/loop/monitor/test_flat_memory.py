@@ -28,8 +28,9 @@ def test_20_000_steps_hold_no_more_than_1_000():
     def run(steps):
         for number in range(steps):
             step = Step(0.0, 0.0)
-            step.ended = 1.0 if number % 37 else 5.0  # every 37th is slow
-            step.first_call, step.calls, step.flops, step.tokens, step.samples = 0.1, 1, 100.0, 8.0, 2.0
+            step.time.ended = 1.0 if number % 37 else 5.0  # every 37th is slow
+            step.time.first_call, step.calls.number = 0.1, 1
+            step.sums.flops, step.sums.tokens, step.sums.samples = 100.0, 8.0, 2.0
             intervals.add(step)
         gc.collect()
         return tracemalloc.get_traced_memory()[0]

@@ -223,15 +223,15 @@ def test_a_layer_that_is_put_in_on_the_way_is_counted():
 
 
 class Deep(nn.Module):
-    """Runs as many of its layers as an attribute says."""
+    """Runs as many of its layers as an attribute says, which is not looked at beforehand."""
 
     def __init__(self):
         super().__init__()
         self.layers = nn.ModuleList(nn.Linear(WIDE, WIDE, bias=False) for _ in range(4))
-        self.depth = 4
+        self._depth = 4
 
     def forward(self, x):
-        for layer in self.layers[: self.depth]:
+        for layer in self.layers[: self._depth]:
             x = layer(x)
         return x
 
@@ -239,7 +239,7 @@ class Deep(nn.Module):
 def test_work_that_an_attribute_steers_is_right_or_not_known():
     def loop(model, optimizer, live):
         for depth in (4, 4, 2, 4, 2, 4, 2):
-            model.depth = depth
+            model._depth = depth
             one_step(model, optimizer, rows(4))
 
     seen, _ = watched(loop, Deep(), every=1)
@@ -252,15 +252,15 @@ def test_work_that_an_attribute_steers_is_right_or_not_known():
 
 
 class Slim(nn.Module):
-    """Uses as many of its hidden features as an attribute says."""
+    """Uses as many of its hidden features as an attribute says, which is not looked at beforehand."""
 
     def __init__(self):
         super().__init__()
         self.up, self.down = (nn.Parameter(torch.ones(wide)) for wide in ((WIDE, HIDDEN), (HIDDEN, OUT)))
-        self.used = HIDDEN
+        self._used = HIDDEN
 
     def forward(self, x):
-        return x @ self.up[:, : self.used] @ self.down[: self.used]
+        return x @ self.up[:, : self._used] @ self.down[: self._used]
 
 
 def test_a_width_that_an_attribute_steers_is_right_or_not_known():
@@ -268,7 +268,7 @@ def test_a_width_that_an_attribute_steers_is_right_or_not_known():
 
     def loop(model, optimizer, live):
         for width in widths:
-            model.used = width
+            model._used = width
             one_step(model, optimizer, rows(4))
 
     seen, live = watched(loop, Slim(), every=1)
@@ -310,7 +310,7 @@ def test_a_kind_of_step_that_comes_back_late_is_counted():
 
     def loop(model, optimizer, live):
         for depth in depths:
-            model.depth = depth
+            model._depth = depth
             one_step(model, optimizer, rows(4))
 
     seen, live = watched(loop, Deep(), every=1)
@@ -353,7 +353,7 @@ def test_work_that_an_attribute_steers_in_compiled_code_is_right_or_not_known(wh
 
     def loop(model, optimizer, live):
         for depth in depths:
-            model.depth = depth
+            model._depth = depth
             one_step(model, optimizer, rows(4))
 
     seen, _ = watched(loop, model, every=1)

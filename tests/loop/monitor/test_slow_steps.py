@@ -17,7 +17,8 @@ from flopsight.loop.monitor.step_times import StepTimes
 
 def step(forward=0.3, backward=0.5, flops=100.0):
     made = Step(0.0, 0.0)
-    made.forward, made.backward, made.work = forward, backward, Work(flops)
+    made.time.forward, made.time.backward = forward, backward
+    made.sums.set(Work(flops))
     return made
 
 
@@ -97,7 +98,7 @@ def test_on_slow_gets_the_profile_of_the_next_step_like_it(monkeypatch):
 def test_a_larger_batch_is_named_first_also_if_its_flops_are_not_known():
     def of(rows):
         made = step(forward=2.0, backward=6.5, flops=nan)
-        made.samples = rows
+        made.sums.samples = rows
         return made
 
     found = SlowSteps(queues=False)

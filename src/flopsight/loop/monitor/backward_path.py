@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -22,31 +21,38 @@ from ...capture.model.model_run import own_losses
 from ...capture.model.tensors import tensors_in
 from ...capture.model.training_state import first_node
 
-PRODUCTS = ("mm", "mv", "dot", "linear", "conv", "attention", "cdist", "dist", "rnn", "lstm", "gru", "compiled")
+PRODUCTS = (
+    "mm", "mv", "dot", "linear", "conv", "attention", "dist", "rnn", "lstm", "gru", "compiled",
+    "linalg", "cholesky", "ormqr", "solve",
+)  # fmt: skip
 """Parts of the names of autograd's nodes that do matrix work."""
+ELEMENTWISE = ("linalgvectornorm", "linalgcross", "upsample", "resolve")
+"""Parts of the names of those that only look like it."""
+Shapes = tuple[tuple[int, ...] | None, ...]
 LIBRARIES = ("_DDPSink", "_PreBackward", "_PostBackward", "RegisterPostBackward", "BackwardHook")
 """Functions that parallel wrappers put around a model, and which compute nothing."""
 MOST_NODES = 300_000
+NONE: frozenset[int] = frozenset()
 _light: set[type] = set()
 """Types of autograd's own nodes that do no matrix work and are named like the node."""
 
 
-@dataclass(slots=True)
 class CallGraph:
     """Where a call stands in autograd's numbering, and the numbers of the nodes that make its outputs."""
 
-    begin: int
-    end: int
-    outputs: frozenset[int] = frozenset()
-    nodes: tuple[Any, ...] = ()
-    """The nodes themselves, if there are several: a backward may begin at some of them."""
+    __slots__ = ("begin", "end", "nodes", "outputs")
+
+    def __init__(self, begin: int, end: int, outputs: frozenset[int] = NONE, nodes: tuple[Any, ...] = ()) -> None:
+        self.begin, self.end, self.outputs = begin, end, outputs
+        self.nodes = nodes
+        """The nodes themselves, if there are several: a backward may begin at some of them."""
 
     @staticmethod
     def of(begin: int, end: int, output: Any) -> CallGraph:
         """The graph of a call, with the outputs at which the default loss would begin."""
         if type(output) is torch.Tensor:
             node = output.grad_fn
-            return CallGraph(begin, end, frozenset() if node is None else frozenset((internals.node_sequence(node),)))
+            return CallGraph(begin, end, NONE if node is None else frozenset((internals.node_sequence(node),)))
         tensors = own_losses(output) or [t for t in tensors_in(output) if t.is_floating_point()]
         nodes = [tensor.grad_fn for tensor in tensors if tensor.grad_fn is not None]
         outputs = frozenset(internals.node_sequence(node) for node in nodes)
@@ -66,8 +72,11 @@ class CallGraph:
         rows: Counter[Hashable] = Counter()
         for node in _nodes_below(_nodes_of(tensors_in(output)), self.covers)[0]:
             if _works(node):
-                for shape in internals.gradient_shapes(node):
-                    rows[node.name(), (shape or ())[1:]] += shape[0] if shape else 1
+                name, results, made_of, windows = _described(node)
+                first = next((shape[0] for shape in results if shape), 1)
+                shapes = [shape or () for part in (results, *made_of) for shape in part]
+                widths = [tuple([size for at, size in enumerate(shape) if at or size != first]) for shape in shapes]
+                rows[name, tuple(widths), windows] += first
         return frozenset(rows.items())
 
     def works_beside(self, run: set[Any]) -> bool:
@@ -125,9 +134,10 @@ def _place_of_gradient(one: torch.Tensor | GradientEdge, calls: Sequence[CallGra
     return place or (tuple(one.shape) if isinstance(one, torch.Tensor) else node.name())
 
 
-def _described(node: Any) -> Hashable:
+def _described(node: Any) -> tuple[str, Shapes, tuple[Shapes, ...], Hashable]:
+    """The name of a product, the shapes of its results and of what it is made of, and how its windows move."""
     made_of = [internals.gradient_shapes(below) for below, _ in node.next_functions if below is not None]
-    return node.name(), internals.gradient_shapes(node), tuple(made_of)
+    return node.name(), internals.gradient_shapes(node), tuple(made_of), internals.windows(node)
 
 
 def _place(number: int, calls: Sequence[CallGraph | None]) -> tuple[int, int] | None:
@@ -198,4 +208,5 @@ def _works(node: Any) -> bool:
 
 @cache
 def _is_product(name: str) -> bool:
-    return any(part in name.lower() for part in PRODUCTS)
+    name = name.lower()
+    return any(part in name for part in PRODUCTS) and not name.startswith(ELEMENTWISE)

@@ -12,7 +12,7 @@ from typing import Any
 from ...results.run import Interval
 from .counted_work import Work
 from .process_memory import MemoryUse
-from .step import Step
+from .step import Step, Sums
 from .step_clock import Moment, StepClock
 
 PATIENCE = 2.0
@@ -72,6 +72,7 @@ class Intervals:
             waited += 0.01
         self._read()
         for step in self._waiting:
+            self._sum.pauses.add(step, 0.0, 0.0)
             self._sum.add(step)
         self._waiting.clear()
         if self._sum.steps:
@@ -80,7 +81,7 @@ class Intervals:
 
     def _reached(self, step: Step) -> bool:
         try:
-            return self._clock.reached(step.ended)
+            return self._clock.reached(step.time.ended)
         except Exception:  # a device that has failed reaches nothing
             return False
 
@@ -89,19 +90,20 @@ class Intervals:
         timed: list[Timed] = []
         while waiting and (not queues or self._reached(waiting[0])):
             step, whole = waiting.popleft(), self._sum
-            seconds = clock.seconds(step.began, step.ended) if queues else step.ended - step.began
-            if step.validation_spans or step.counting_spans or step.saving_spans:
-                whole.validated += (validated := self._spans(step.validation_spans))
-                whole.saved += (saved := self._spans(step.saving_spans))
-                seconds = max(0.0, seconds - validated - saved - self._spans(step.counting_spans))
+            of = step.time
+            seconds = clock.seconds(of.began, of.ended) if queues else of.ended - of.began
+            if of.validated or of.counted or of.saved:
+                validated, saved = self._spans(of.validated), self._spans(of.saved)
+                whole.pauses.add(step, validated, saved)
+                seconds = max(0.0, seconds - validated - saved - self._spans(of.counted))
             if step.slowed:
                 whole.add(step)
             else:
-                wait = 0.0 if step.first_call is None else max(0.0, step.first_call - step.host_began)
+                wait = 0.0 if of.first_call is None else max(0.0, of.first_call - of.host_began)
                 timed.append((whole.first + whole.steps, step, seconds, wait))
                 whole.add(step, seconds, wait)
             if queues:
-                clock.reuse(step.began)
+                clock.reuse(of.began)
             if whole.steps == self._every:
                 self._on_steps(timed)
                 timed = []
@@ -134,85 +136,94 @@ class Intervals:
         return sum(self._clock.seconds(begin, end) for begin, end in spans)
 
 
+class PauseSum:
+    """What the loop did outside its steps, as an interval has it."""
+
+    def __init__(self) -> None:
+        self.validations = self.saves = 0
+        self.validation_seconds = self.saving_seconds = 0.0
+
+    def add(self, step: Step, validated: float, saved: float) -> None:
+        """Add the pauses of a step, and how long they took."""
+        self.validations += step.validations
+        self.saves += len(step.time.saved)
+        self.validation_seconds += validated
+        self.saving_seconds += saved
+
+
+class TimeSum:
+    """Times of the steps that were not slowed, as an interval has them."""
+
+    def __init__(self) -> None:
+        self.timed = 0
+        self.seconds = self.waited = self.called = 0.0
+
+
 class IntervalSum:
     """Sums over the steps of the interval under way; a figure that is not known of a step is nan, and so is its sum."""
 
     def __init__(self, first: int) -> None:
         self.first = first
-        self.steps = 0
+        self.steps = self.skipped = 0
         self.memory: MemoryUse | None = None
         """In use at the end of its last step."""
-        self.validated = self.saved = 0.0
-        """Seconds of validations and checkpoints, which are in no step."""
         self.unknown: list[tuple[Hashable, bool]] = []
         """Steps whose work was not known when they ended, and whether they are timed."""
-        self._timed = 0
-        self._seconds = self._waited = self._called = 0.0
-        self._flops = self._at_peak = self._all_at_peak = 0.0
-        self._tokens = self._samples = 0.0
-        self._skipped = self._estimated = self._validations = self._saves = 0
+        self.pauses, self._times, self._sums = PauseSum(), TimeSum(), Sums()
 
     def add(self, step: Step, seconds: float | None = None, wait: float = 0.0) -> None:
         """Add a step; its seconds are None if they are not known, or slowed by counting."""
         self.steps += 1
         self.memory = step.memory
-        flops = step.flops
+        mine, its = self._sums, step.sums
+        flops = its.flops
         known = flops == flops  # noqa: PLR0124  nan is not
         if seconds is not None:
-            self._timed += 1
-            self._seconds += seconds
-            self._called += step.forward
-            self._waited += wait
+            times = self._times
+            times.timed += 1
+            times.seconds += seconds
+            times.called += step.time.forward
+            times.waited += wait
             if known:
-                self._at_peak += step.at_peak
-                self._all_at_peak += step.all_at_peak
+                mine.at_peak += its.at_peak
+                mine.all_at_peak += its.all_at_peak
             if step.masks:
-                step.tokens += sum(int(mask) for mask in step.masks)
-            self._tokens += step.tokens or nan
-            self._samples += step.samples or nan
-        if step.calls and known:
-            self._flops += flops
-        elif step.calls and len(self.unknown) < MOST_UNKNOWN:
-            self.unknown.append((step.key, seconds is not None))
+                its.tokens += sum(int(mask) for mask in step.masks)
+            mine.tokens += its.tokens or nan
+            mine.samples += its.samples or nan
+        if step.calls.number and known:
+            mine.flops += flops
+        elif step.calls.number and len(self.unknown) < MOST_UNKNOWN:
+            self.unknown.append((step.calls.key, seconds is not None))
         else:
-            self._flops = self._at_peak = self._all_at_peak = nan
+            mine.flops = mine.at_peak = mine.all_at_peak = nan
         if step.skipped:
-            self._skipped += 1
-        if step.estimated:
-            self._estimated += 1
-        if step.validations:
-            self._validations += step.validations
-        if step.saving_spans:
-            self._saves += len(step.saving_spans)
+            self.skipped += 1
+        if its.estimated:
+            mine.estimated += 1
 
     def interval(self, found_later: Callable[[Hashable], Work], **read: Any) -> Interval:
         """The interval as a value, with what was `read` at its end; the work of a step may have become known since the step ended."""
-        for key, timed in self.unknown:
+        sums, timed = self._sums, self._times.timed > 0
+        for key, also_timed in self.unknown:
             work = found_later(key)
-            self._flops += work.flops
-            if timed:
-                self._at_peak += work.at_peak
-                self._all_at_peak += work.all_at_peak
-        timed = self._timed > 0
+            sums.flops += work.flops
+            if also_timed:
+                sums.at_peak += work.at_peak
+                sums.all_at_peak += work.all_at_peak
         return Interval(
             first=self.first,
             steps=self.steps,
-            timed=self._timed,
-            seconds=self._seconds,
-            total_model_flops=_known(self._flops),
-            at_peak=_known(self._at_peak) if timed else None,
-            all_at_peak=_known(self._all_at_peak) if timed else None,
-            tokens=_whole(self._tokens) if timed else None,
-            samples=_whole(self._samples) if timed else None,
-            waited=self._waited,
-            called=self._called,
-            skipped=self._skipped,
-            estimated=self._estimated,
-            validations=self._validations,
-            validation_seconds=self.validated,
-            saves=self._saves,
-            saving_seconds=self.saved,
+            total_model_flops=_known(sums.flops),
+            at_peak=_known(sums.at_peak) if timed else None,
+            all_at_peak=_known(sums.all_at_peak) if timed else None,
+            tokens=_whole(sums.tokens) if timed else None,
+            samples=_whole(sums.samples) if timed else None,
+            skipped=self.skipped,
+            estimated=sums.estimated,
             ended=time(),
+            **vars(self._times),
+            **vars(self.pauses),
             **read,
         )
 

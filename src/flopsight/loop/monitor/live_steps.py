@@ -68,8 +68,9 @@ class LiveSteps:
     """Counts a step from its first call of the model to its end, if no step like it was counted before."""
 
     def __init__(self, counted: CountedWork, *, varies: bool = False) -> None:
-        """`varies` if values decide how much work steps of one kind do: that of a counted one is an estimate for the others."""
-        self._counted, self._varies = counted, varies
+        self._counted = counted
+        self.varies = varies
+        """True if values decide how much work steps of one kind do: that of a counted one is an estimate for the others."""
         self._counter = StepCounter()
         self._beginnings: set[Hashable] = set()
         self._missed: Hashable = None
@@ -79,9 +80,9 @@ class LiveSteps:
 
     def begin(self, step: Step, module: nn.Module, call: Call) -> Call:
         """At a call of the model: count from here on, if the step may be a new one."""
-        if self._counter.running or step.calls > 1 or self._done >= MOST_STEPS:
+        if self._counter.running or step.calls.number > 1 or self._done >= MOST_STEPS:
             return call
-        if self._missed is None and step.kinds[-1].key in self._beginnings:
+        if self._missed is None and step.calls.kinds[-1].key in self._beginnings:
             return call
         self._done += 1
         return self._counter.start(step, module, call)
@@ -91,11 +92,11 @@ class LiveSteps:
         if step.failed:
             self._counter.close()
             return UNCOUNTED
-        key = step.key
-        size = size_of(step.tokens, step.samples)
+        key = step.calls.key
+        size = size_of(step.sums.tokens, step.sums.samples)
         if self._counter.running:
             profile = self._counter.finish()
-            self._beginnings.update(step.keys[:1])
+            self._beginnings.update([kind.key for kind in step.calls.own[:1]])
             if key in self._counted.known and self._vain < MOST_VAIN:
                 self._vain += 1
                 self._done -= 1
@@ -103,12 +104,12 @@ class LiveSteps:
                 self._missed = None
             return self._counted.remember(key, "step", size, profile)
         work = self._counted.known.get(key)
-        if work is None and step.calls:
+        if work is None and step.calls.number:
             self._missed = key
             return self._counted.estimate("step", size) if self._done >= MOST_STEPS else UNCOUNTED
         if work is None:
             return UNCOUNTED
-        return work.as_estimate() if self._varies else work
+        return work.as_estimate() if self.varies else work
 
     def close(self) -> None:
         """Stop counting at once."""
@@ -126,12 +127,12 @@ class SlowProfile:
 
     def want(self, step: Step) -> None:
         """A step was slow."""
-        if self._left and step.calls and self._wanted is None:
-            self._wanted = step.keys[0]
+        if self._left and step.calls.number and self._wanted is None:
+            self._wanted = step.calls.own[0].key
 
     def begin(self, step: Step, module: nn.Module, call: Call) -> Call:
         """At the first call of a step: count it if one like it was slow."""
-        if self._wanted is None or step.calls != 1 or step.slowed or step.kinds[-1].key != self._wanted:
+        if self._wanted is None or step.calls.number != 1 or step.slowed or step.calls.kinds[-1].key != self._wanted:
             return call
         self._wanted, self._left = None, self._left - 1
         return self._counter.start(step, module, call)

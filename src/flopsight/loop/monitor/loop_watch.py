@@ -16,6 +16,7 @@ from torch.nn.modules.module import (
     register_module_module_registration_hook,
     register_module_parameter_registration_hook,
 )
+from torch.nn.utils import stateless
 
 from ...capture.hooks import internals
 from ...capture.hooks.patches import Call, calls_of, compiling, module_calls, unpatched, wrapped
@@ -53,6 +54,9 @@ class Listener(Protocol):
 
     def call_raised(self) -> None:
         """The call of the model has raised."""
+
+    def called_elsewhere(self) -> None:
+        """Another thread than the one that trains has called a model with gradients."""
 
     def backward_begins(self, tensors: Any, partial: bool, inputs: Any) -> None:
         """A backward begins, outside every other one; a `partial` one makes a graph of its own, or only the gradients of `inputs`."""
@@ -107,7 +111,10 @@ class LoopWatch:
         self._ours = {id(module) for model in models or () for module in model.modules()}
         self._roots: dict[int, ref[nn.Module]] = {}
         self._thread = 0
-        self._inside = self._in_backward = self._saving = False
+        self._trained = False
+        """True once a call with gradients has shown which thread trains."""
+        self._busy = False
+        """True within a call of a model, a backward or the writing of a checkpoint: what these do is theirs."""
         self._vain_searches = 0
         self.searching = False
         """True until a step has called a model."""
@@ -121,6 +128,7 @@ class LoopWatch:
         around = partial(self._around_backward, whole=False)
         self._stack.enter_context(wrapped(torch.autograd, "grad", around, bare=True))
         self._stack.enter_context(wrapped(torch, "compile", self._around_compile))
+        self._stack.enter_context(wrapped(stateless, "_reparametrize_module", self._around_replacing))
         for owner, name in _checkpointing():
             self._stack.enter_context(wrapped(owner, name, self._around_saving))
         for register in REGISTRATIONS:
@@ -171,13 +179,14 @@ class LoopWatch:
         watched = self._watch(plain)
 
         def finding(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
-            if compiling() or self._inside or not self._is_ours(module):
-                return plain(module, *args, **kwargs)
-            thread = threading.get_ident()
-            if self._roots and thread != self._thread:
+            if compiling() or self._busy or not self._is_ours(module):
                 return plain(module, *args, **kwargs)
             if internals.graph_task() != -1:  # a checkpoint runs it again
                 return plain(module, *args, **kwargs)
+            thread, trains = threading.get_ident(), torch.is_grad_enabled() and not self._trained
+            if self._roots and thread != self._thread and not trains:
+                return self._elsewhere(plain, module, *args, **kwargs)
+            self._trained |= trains
             self._thread = thread  # the loop may run on another thread than the one that entered
             self._roots[id(module)] = ref(module)
             with unpatched() if ModelRun(module).compiled else nullcontext():
@@ -196,22 +205,32 @@ class LoopWatch:
         roots, thread = self._roots, threading.get_ident
 
         def watched(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
-            if compiling() or self._inside or id(module) not in roots or thread() != self._thread:
+            if compiling() or id(module) not in roots:
                 return plain(module, *args, **kwargs)
             if roots[id(module)]() is not module or internals.graph_task() != -1:
                 return plain(module, *args, **kwargs)
-            self._inside = True
+            if thread() != self._thread:
+                return self._elsewhere(plain, module, *args, **kwargs)
+            if self._busy:
+                return plain(module, *args, **kwargs)
+            self._busy = True
             try:
                 output = self.listener.call_begins(module, args, kwargs, plain)(module, *args, **kwargs)
             except BaseException:
-                self._inside = False
+                self._busy = False
                 self.listener.call_raised()
                 raise
-            self._inside = False
+            self._busy = False
             self.listener.call_ends(output)
             return output
 
         return watched
+
+    def _elsewhere(self, plain: Call, *args: Any, **kwargs: Any) -> Any:
+        """A call on another thread, which autograd numbers by itself: what a backward reaches there is not known."""
+        if torch.is_grad_enabled():
+            self.listener.called_elsewhere()
+        return plain(*args, **kwargs)
 
     def _trains(self, optimizer: torch.optim.Optimizer) -> bool:
         return self.listener.trains(optimizer)
@@ -221,9 +240,9 @@ class LoopWatch:
 
     def _around_backward(self, plain: Call, *, whole: bool) -> Call:
         def backward(*args: Any, **kwargs: Any) -> Any:
-            if compiling() or self._in_backward or self._inside or threading.get_ident() != self._thread:
+            if compiling() or self._busy or threading.get_ident() != self._thread:
                 return plain(*args, **kwargs)
-            self._in_backward = True
+            self._busy = True
             if not (SINGLE.issuperset(map(type, args)) and SINGLE.issuperset(map(type, kwargs.values()))):
                 args = tuple(map(read_twice, args))
                 kwargs = {name: read_twice(value) for name, value in kwargs.items()}
@@ -238,7 +257,7 @@ class LoopWatch:
                 raised = False
                 return result
             finally:
-                self._in_backward = False
+                self._busy = False
                 self.listener.backward_ends(raised)
                 self._updates.backward_ended()
 
@@ -246,20 +265,20 @@ class LoopWatch:
 
     def _around_saving(self, plain: Call) -> Call:
         def saving(*args: Any, **kwargs: Any) -> Any:
-            if self._inside or self._in_backward or self._saving or threading.get_ident() != self._thread:
+            if self._busy or threading.get_ident() != self._thread:
                 return plain(*args, **kwargs)
-            self._saving = True
+            self._busy = True
             self.listener.saving_begins()
             try:
                 return plain(*args, **kwargs)
             finally:
-                self._saving = False
+                self._busy = False
                 self.listener.saving_ends()
 
         return saving
 
-    def _registered(self, _module: nn.Module, _name: str, _new: object) -> None:
-        if not (self._inside or self._in_backward):  # sharded models put their parameters in and out while they run
+    def _registered(self, *_what: object) -> None:
+        if not self._busy:  # sharded models put their parameters in and out while they run
             self.listener.rebuilt()
             if self._models is None:
                 self._search_again()
@@ -274,6 +293,18 @@ class LoopWatch:
 
         return step
 
+    def _around_replacing(self, plain: Call) -> Call:
+        """A functional call puts other parameters into a module and takes them out again."""
+
+        @contextmanager
+        def replacing(*args: Any, **kwargs: Any) -> Iterator[Any]:
+            with plain(*args, **kwargs) as result:
+                self._registered()
+                yield result
+            self._registered()
+
+        return replacing
+
     def _around_compile(self, compile_: Call) -> Call:
         """torch.compile keeps the `__call__` that it finds, so ours are taken off meanwhile."""
 
@@ -285,7 +316,7 @@ class LoopWatch:
 
     @contextmanager
     def _unwrapped(self) -> Iterator[None]:
-        if self._inside:  # the wrapper is in use: the model compiles a part of itself while it runs
+        if self._busy:  # the wrapper is in use: the model compiles a part of itself while it runs
             with unpatched():
                 yield
             return

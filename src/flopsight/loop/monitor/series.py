@@ -67,7 +67,7 @@ class Series:
         self._ranks = RankExchange.of(self._head.world)
         counter = energy_counter(device)
         if counter is not None:
-            self._meter = EnergyMeter(counter, lambda: book.ended, lambda: book.pauses)
+            self._meter = EnergyMeter(counter, lambda: book.ended, lambda: book.pauses.number)
             self._meter.start()
 
     def timed(self, steps: list[Timed]) -> None:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Hashable, Mapping
-from operator import attrgetter
+from copy import copy
+from enum import Enum
+from operator import attrgetter, itemgetter
+from types import FunctionType, MemberDescriptorType, MethodType, ModuleType
 from typing import Any, cast
 from weakref import ref
 
@@ -17,6 +20,14 @@ from ...distributed.shards import inside
 
 CHOICES = frozenset((bool, str, type(None)))
 """Arguments that choose between ways through a model, and of which there are few."""
+STEERING = frozenset((bool, int, float, str))
+NO_CONFIGS = (nn.Module, torch.Tensor, type, FunctionType, MethodType)
+MOST_CHOICES = 64
+"""Attributes that are compared in each call: those nearest to the root."""
+GONE = ""
+"""Stands for a value of an attribute that is not a plain one."""
+MOST_CHOSEN = 6
+"""Values of an attribute; one with more steers nothing that could be counted for each of them."""
 VALUES = frozenset((bool, int, str, type(None), torch.dtype, torch.device))
 """Arguments that may steer the work by their value; a float is a rate or a scale, and does not."""
 LENGTHS = ("seqlens", "seq_lens", "lengths", "offsets")
@@ -28,6 +39,8 @@ MOST_ALIKE = 4
 """Calls with other values and equal work after which values are left alone."""
 LONG = 64
 """Elements from which on a list is described by its length, or by its values if they are numbers."""
+MOST_OBJECTS = 64
+"""Objects in an argument that are looked into."""
 needs_gradient = attrgetter("requires_grad")
 
 
@@ -40,6 +53,7 @@ class Signatures:
         """Of the arguments that are given by their place."""
         self._parameters = list(module.parameters())
         kinds = tuple([type(one) for one in module.modules()])
+        self._choices = Choices(module)
         self._model = (id(module), hash((kinds, tuple([tuple(one.shape) for one in self._parameters]))))
         self._has_lengths = any(name.endswith(LENGTHS) for name in self.names)
         self._read: set[int] = set()
@@ -48,24 +62,22 @@ class Signatures:
         self._alike = 0
 
     def state(self, module: nn.Module, autocast: Hashable, grad: bool) -> tuple[Hashable, ...]:
-        """What decides the work beside the arguments: modes, and which parameters are trained."""
+        """What decides the work beside the arguments: modes, which parameters are trained, and what steers it."""
         trained = bytes(map(needs_gradient, self._parameters)) if grad else None  # hashed faster than a tuple
-        return (self._model, module.training, autocast, trained)
+        choices = self._choices
+        return (self._model, module.training, autocast, trained, choices.made() if choices.places else 0)
 
     def of(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Hashable:
         """Shapes, dtypes and plain values of a call's arguments."""
-        if not self._has_lengths:
-            given = tuple(
-                [
-                    (value.shape, value.dtype, value.requires_grad)  # as `part` does, for most models without a call
-                    if type(value) is torch.Tensor and not value.is_nested
-                    else part(value)
-                    for value in args
-                ]
-            )
-        else:
+        given: tuple[Hashable, ...]
+        if self._has_lengths:
             names = (*self.names, *[""] * len(args))
             given = tuple([_named(name, value) for name, value in zip(names, args, strict=False)])
+        elif len(args) == 1 and type(args[0]) is torch.Tensor and not args[0].is_nested:  # most models, without a call
+            one = args[0]
+            given = (one.shape, one.dtype, one.requires_grad)
+        else:
+            given = tuple(map(part, args))
         shapes = (given, part(kwargs)) if kwargs else given
         return (shapes, self._values(args, kwargs)) if self._read else shapes
 
@@ -85,25 +97,110 @@ class Signatures:
     def _values(self, args: Any, kwargs: Any) -> Hashable:
         tensors = [tensor for at, tensor in enumerate(tensors_in((args, kwargs))) if at in self._read]
         readable = [one for one in tensors if one.is_cpu and one.numel() <= MOST_VALUES]
-        return hash(tuple([tuple(one.flatten().tolist()) for one in readable]))
+        values = [tuple(one.flatten().tolist()) for one in readable]
+        return hash(tuple(values)), sum(one.count(-1) for one in values)  # -1 has the hash of -2
 
 
-def part(value: Any) -> Hashable:
-    """One argument without its values."""
+class Choices:
+    """Attributes of a model's own classes, or of objects that these hold, that may steer its work: a depth, a task, a flag.
+
+    One that takes many values counts something, and is left alone.
+    """
+
+    def __init__(self, module: nn.Module) -> None:
+        found: dict[tuple[int, str], tuple[int, dict[str, Any], str]] = {}
+        for path, one in module.named_modules():
+            if type(one).__module__.startswith("torch."):
+                continue
+            objects = [value for name, value in vars(one).items() if name[0] != "_" and hasattr(value, "__dict__")]
+            for held in (vars(one), *[vars(value) for value in objects if not isinstance(value, NO_CONFIGS)]):
+                for name, value in held.items():
+                    if _steers(value) and name[0] != "_" and name != "training":
+                        depth = path.count(".") + (held is not vars(one))
+                        found.setdefault((id(held), name), (depth, held, name))
+        nearest = sorted(found.values(), key=itemgetter(0))[:MOST_CHOICES]
+        self.places = [(held, name) for _, held, name in nearest]
+        self._seen: list[set[str]] = [set() for _ in self.places]
+        self._values: list[Any] = []
+        self._made = 0
+
+    def made(self) -> int:
+        """A number for the values that they have now."""
+        values = [held.get(name) for held, name in self.places]
+        try:
+            same = values == self._values
+        except Exception:  # a tensor is there now
+            same = False
+        if not same:
+            self._made = self._changed(values)
+        return self._made
+
+    def _changed(self, values: list[Any]) -> int:
+        for value, seen in zip(values, self._seen, strict=True):
+            seen.add(repr(value) if _steers(value) else GONE)
+        kept = [at for at, seen in enumerate(self._seen) if len(seen) <= MOST_CHOSEN and GONE not in seen]
+        self.places = [self.places[at] for at in kept]
+        self._seen = [self._seen[at] for at in kept]
+        self._values = [copy(values[at]) for at in kept]
+        return hash(repr(self._values))  # that of a tuple is the same for -1 and -2
+
+
+def _steers(value: Any) -> bool:
+    """Whether an attribute is a plain value or a short list of them."""
+    return type(value) in STEERING or (
+        type(value) in (list, tuple) and len(value) <= LONG and all(type(item) in STEERING for item in value)
+    )
+
+
+def part(value: Any, seen: list[int] | None = None) -> Hashable:
+    """One argument without its values; `seen` has the objects that it is a part of, and those met in them so far."""
     kind = type(value)
     if kind is torch.Tensor and not value.is_nested:
         return (value.shape, value.dtype, value.requires_grad)
     if kind in VALUES:
-        return (kind, value)
+        return (kind, None if seen and kind is str else value)  # in an object, a text is a name
     if kind is dict or isinstance(value, Mapping):
-        return tuple([(name, _named(name, item)) for name, item in value.items()])
+        return tuple([(name, _named(name, item, seen)) for name, item in value.items()])
     if isinstance(value, torch.Tensor):
         return (kind, *_tensor(value))
     if isinstance(value, list | tuple):
         if len(value) <= LONG:
-            return (kind, *[part(item) for item in value])
+            return (kind, *[part(item, seen) for item in value])
         return (kind, *value) if type(value[0]) is int else (kind, len(value))
-    return (kind, *[_tensor(tensor) for tensor in tensors_in(value)])
+    if isinstance(value, Enum | range | bytes | type):
+        return (kind, value)
+    if isinstance(value, set):
+        return (kind, *[_tensor(tensor) for tensor in tensors_in(value)])
+    return (kind, *_object(value, [] if seen is None else seen))
+
+
+def _object(value: Any, seen: list[int]) -> tuple[Hashable, ...]:
+    """What an object holds: a batch of some library, a cache, a choice."""
+    if id(value) in seen or len(seen) > MOST_OBJECTS or isinstance(value, ModuleType):
+        return ()
+    seen.append(id(value))
+    if isinstance(value, nn.Module):
+        return tuple([part(one) for one in value.parameters()])
+    if isinstance(value, FunctionType):
+        return (value.__code__, *[part(_stored(cell, "cell_contents"), seen) for cell in value.__closure__ or ()])
+    slots = [
+        name for kind in type(value).__mro__ for name, one in vars(kind).items() if type(one) is MemberDescriptorType
+    ]
+    held = {name: _stored(value, name) for name in slots} | getattr(value, "__dict__", {})
+    return (part(held, seen),) if held else (str(getattr(value, "shape", None)),)  # an array of another library
+
+
+def _stored(value: Any, name: str) -> Any:
+    """What an object has in a slot; None if that is empty."""
+    try:
+        return getattr(value, name)
+    except (AttributeError, ValueError):
+        return None
+
+
+def shapes_of(output: Any) -> Hashable:
+    """The shapes of what a call returned."""
+    return tuple([None if one.is_nested else one.shape for one in tensors_in(output)])
 
 
 def choices(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Hashable:
@@ -112,8 +209,8 @@ def choices(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Hashable:
     return tuple([(name, value) for name, value in given if type(value) in CHOICES])
 
 
-def _named(name: Any, value: Any) -> Hashable:
-    return _lengths(value) if type(name) is str and name.endswith(LENGTHS) else part(value)
+def _named(name: Any, value: Any, seen: list[int] | None = None) -> Hashable:
+    return _lengths(value) if type(name) is str and name.endswith(LENGTHS) else part(value, seen)
 
 
 def _tensor(tensor: torch.Tensor) -> tuple[Hashable, ...]:

@@ -58,7 +58,8 @@ class SlowSteps:
         slow = []
         for timed in steps:
             _, step, seconds, wait = timed
-            noted = (seconds, wait, step.forward, step.backward, step.flops, step.tokens, step.samples)
+            time, sums = step.time, step.sums
+            noted = (seconds, wait, time.forward, time.backward, sums.flops, sums.tokens, sums.samples)
             if seconds > self._far:
                 slow.append(step)
                 self._keep(timed, noted)

@@ -37,6 +37,9 @@ class Waiting:
         if self._book is not None:
             self._book.call_raised()
 
+    def called_elsewhere(self) -> None:
+        """A call on another thread."""
+
     def backward_begins(self, _tensors: Any, _partial: bool, _inputs: Any) -> None:
         """A backward of something else."""
 

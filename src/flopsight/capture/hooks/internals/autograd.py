@@ -32,6 +32,14 @@ def gradient_shapes(node: Any) -> tuple[tuple[int, ...] | None, ...]:
     return tuple([None if one.is_nested_tensor else tuple(one.shape) for one in node._input_metadata])
 
 
+WINDOWS = ("_saved_stride", "_saved_padding", "_saved_dilation", "_saved_groups")
+
+
+def windows(node: Any) -> tuple[Any, ...]:
+    """How the windows of a convolution move, by its autograd node; of any other node None four times."""
+    return tuple([getattr(node, name, None) for name in WINDOWS])
+
+
 viewed: Callable[[torch.Tensor], torch.Tensor | None] = attrgetter("_base")
 """The tensor that a view is a view of."""
 is_view: Callable[[torch.Tensor], bool] = methodcaller("_is_view")

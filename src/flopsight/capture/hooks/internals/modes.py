@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 import torch
+from torch.autograd import forward_ad
 from torch.utils import _python_dispatch
 from torch.utils._python_dispatch import (
     _disable_current_modes,
@@ -31,13 +32,19 @@ _FAKE = torch._C._TorchDispatchModeKey.FAKE
 tracing_shapes: Callable[[], object] = partial(torch._C._get_dispatch_mode, _FAKE)
 """The FakeTensorMode that is on, else None: torch works out shapes under it, and what runs is not the model's work."""
 _PROXY = torch._C._TorchDispatchModeKey.PROXY
+_transforms: Callable[[], object] = torch._C._functorch.peek_interpreter_stack
 
 
 def transformed() -> bool:
     """Whether torch traces what runs, or torch.func transforms it: it then has its own rules for branches."""
     if tracing_shapes() or torch._C._get_dispatch_mode(_PROXY) is not None:
         return True
-    return torch._C._functorch.peek_interpreter_stack() is not None
+    return _transforms() is not None
+
+
+def derived() -> bool:
+    """Whether torch.func transforms what runs, or derivatives are made with it in forward mode."""
+    return _transforms() is not None or forward_ad._current_level >= 0
 
 
 def offer_to_mode(op: Any, mode: type[TorchDispatchMode]) -> None:

@@ -7,6 +7,7 @@ from operator import attrgetter, methodcaller
 
 import torch
 from torch._prims_common import suggest_memory_format
+from torch.autograd import forward_ad
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 FakeTensor = torch._subclasses.fake_tensor.FakeTensor
@@ -75,6 +76,14 @@ def has_storage(tensor: torch.Tensor) -> bool:
     if tensor.layout is not _STRIDED or _of_torch_func(tensor):
         return False
     return type(tensor) in _PLAIN or not (is_wrapper_subclass(tensor) or isinstance(tensor, FakeTensor))
+
+
+def derived_shape(tensor: torch.Tensor) -> tuple[bool, tuple[int, ...]]:
+    """Whether derivatives are made with a tensor in forward mode, and its shape with the dimensions that torch.func maps over."""
+    dual = forward_ad.unpack_dual(tensor).tangent is not None
+    while _of_torch_func(tensor):
+        tensor = torch._C._functorch.get_unwrapped(tensor)
+    return dual, tuple(tensor.shape)
 
 
 sparse_values: Callable[[torch.Tensor], torch.Tensor] = methodcaller("_values")
