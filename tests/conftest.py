@@ -3,7 +3,6 @@
 import os
 import random
 import sys
-from tempfile import gettempdir
 
 import pytest
 import torch
@@ -77,13 +76,13 @@ def nothing_stays_behind():
 
 
 @pytest.fixture(autouse=True)
-def nothing_of_a_test_stays_imported():
+def nothing_of_a_test_stays_imported(tmp_path_factory):
     """Forget what was imported from a test's own folder, so that no other test finds it under the same name."""
-    known, path = set(sys.modules), list(sys.path)
+    known, path, folders = set(sys.modules), list(sys.path), str(tmp_path_factory.getbasetemp())
     yield
     sys.path[:] = path
     for name in set(sys.modules) - known:
-        if str(getattr(sys.modules[name], "__file__", None)).startswith(gettempdir()):
+        if str(getattr(sys.modules[name], "__file__", None)).startswith(folders):
             del sys.modules[name]
 
 
