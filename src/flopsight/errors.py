@@ -71,9 +71,7 @@ def whole_number(name: str, value: Any, least: int, otherwise: str = "", most: i
         raise InputError(f"{name} can be {most:,} at most, and a larger number was given; take a smaller one.")
 
 
-def does_not_divide(
-    axis: str, ways: int, number: int, what: str, *, most: int | None = None, none: str = "none"
-) -> InputError:
+def does_not_divide(axis: str, ways: int, number: int, what: str, *, most: int | None = None) -> InputError:
     """The refusal of an axis of a mesh that does not divide so many things, with the sizes up to `most` that would."""
     fits = ", ".join(str(size) for size in range(2, (most or number) + 1) if number % size == 0)
-    return InputError(f"{axis}={ways} does not divide {what}; these do: {fits or none}.")
+    return InputError(f"{axis}={ways} does not divide {what}; these do: {fits or f'none, so leave {axis} out'}.")

@@ -199,7 +199,7 @@ def divided(name):
         return fully_shard(model, **how)
     if name.endswith("bf16"):
         model.forward = torch.autocast("cpu", torch.bfloat16)(model.forward)
-    return DistributedDataParallel(model, process_group=mesh["dp"].get_group()) if "dp" in names else model
+    return DistributedDataParallel(model, device_mesh=mesh["dp"]) if "dp" in names else model
 
 
 SHARDING = {

@@ -186,6 +186,8 @@ def test_an_optimizer_a_dtype_and_a_mesh_are_those_of_every_point(here):
     assert [point.profile.optimizer.flops for point in stepped.points] == [64] * 2
     assert [point.profile.root.param_bytes for point in half.points] == [2 * 64] * 2
     assert [(point.profile.world.size, point.profile.params) for point in spread.points] == [(2, 64)] * 2
+    said = "Every point is rank 0 of 2 (fsdp=2), a dry run: its inputs, parameters and work."
+    assert [said in str(sweep) for sweep in (spread, stepped)] == [True, False]
 
 
 @pytest.mark.parametrize(

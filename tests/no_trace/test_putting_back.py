@@ -1,5 +1,7 @@
 """What a run changed is put back: parameters that are shards, and everything else where one thing cannot be."""
 
+import random
+
 import pytest
 import torch
 from releases import since
@@ -177,3 +179,42 @@ def test_losses_that_can_be_read_once_are_left_to_the_backward():
 
     assert (p.macs, p.backward.macs) == (2 * 4 * 8 * 2, 4 * 8 * 2)
     assert model.linear.weight.grad is None
+
+
+DRAWING = """
+import random
+import torch
+
+random.random(), torch.manual_seed(3)
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = torch.nn.ModuleList(torch.nn.Linear(8, 8) for _ in range(2))
+
+    def forward(self, x):
+        return self.layers[1](self.layers[0](x))
+"""
+SIZED = {"input_shape": (2, 8)}
+
+
+@pytest.mark.parametrize(
+    "measure",
+    [
+        lambda target: flopsight.count(target, **SIZED),
+        lambda target: flopsight.count("zoo:gpt2", input_shape=(1, 8), on="meta"),
+        lambda target: flopsight.profile(target, **SIZED, warmup=1, repeats=1),
+        lambda target: flopsight.plan(target, gpus=2, on="h100-sxm", batch=4, **SIZED),
+        lambda target: flopsight.sweep(target, {"batch": [1, 2]}, inputs="{batch}x8", meta=False, repeats=1),
+    ],
+    ids=["count", "tokens", "profile", "plan", "sweep"],
+)
+def test_a_model_that_is_built_here_draws_none_of_the_user_s_random_numbers(tmp_path, measure):
+    file = tmp_path / "drawing.py"
+    file.write_text(DRAWING)
+    drawn, states = random.getstate(), torch.get_rng_state()
+
+    measure(f"{file}:Net")
+
+    assert (random.getstate() == drawn, torch.equal(torch.get_rng_state(), states)) == (True, True)

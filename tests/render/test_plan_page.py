@@ -78,6 +78,16 @@ def test_one_sequence_is_not_several(at_once, said):
     assert f"fsdp=8, {said}, 64 on all GPUs" in plan.render(width=100)
 
 
+def test_one_gpu_is_not_several():
+    alone = replace(OPTION, gpus=1, mesh={"dp": 1})
+    several = Plan("zoo:net", "H100", 8, (alone, OPTION), {"batch": "64"})
+
+    assert "Best: 1 GPU, dp=1," in several.render(width=200)
+    assert tiles(alone)[1] == ("Tokens a second", "16.0 k", "on 1 GPU")  # 64 * 1000 / 4
+    too_large = Plan("zoo:net", "H100", 1, (replace(alone, samples=1, room=10**9),), {"serve": "yes"})
+    assert "weights, cache and temporaries of its 1 sequence are 3.00 GB on" in too_large.render(width=200)
+
+
 def test_what_does_not_fit_says_so_in_a_narrow_table_too():
     plan = replace(WIDE, options=(replace(OPTION, bound="compute"), replace(OPTION, room=10**9)))
 

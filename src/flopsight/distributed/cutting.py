@@ -118,6 +118,6 @@ def _replicated(model: nn.Module, mesh: DeviceMesh, experts: list[nn.Module]) ->
     DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(model, kept)
     answering: Any = Answering(mesh.get_group())
     wrapped = DistributedDataParallel(model, process_group=answering, init_sync=False)
-    wrapped.process_group = mesh.get_group()  # whose ranks torch knows; the reducer has the group that answers,
-    wrapped.answering = answering  # and does not keep its Python side alive
+    # torch knows the ranks of the mesh's group; the reducer has the one that answers, and does not keep its Python side alive
+    wrapped.device_mesh, wrapped.process_group, wrapped.answering = mesh, mesh.get_group(), answering
     return wrapped

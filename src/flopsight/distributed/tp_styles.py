@@ -106,7 +106,7 @@ def check_heads(model: nn.Module, ways: int, styles: Mapping[str, Any]) -> None:
     for what, heads in numbers.items():
         if heads % ways:
             both = gcd(*numbers.values())
-            raise does_not_divide("tp", ways, both, f"the {heads} {what} of this model", none="none, so leave tp out")
+            raise does_not_divide("tp", ways, both, f"the {heads} {what} of this model")
 
 
 def _fused(blocks: Mapping[str, nn.Module], ways: int) -> Iterator[tuple[str, nn.Module, str | None, Any]]:

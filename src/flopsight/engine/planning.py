@@ -14,6 +14,7 @@ from ..analysis.plan.machine import Machine, assumable, machine_of
 from ..analysis.plan.mesh_search import Shape, batch_splits, check_shape, meshes
 from ..analysis.plan.pricing import best_split, ranked
 from ..analysis.plan.serving_options import SERVING_ASSUMPTIONS
+from ..capture.model.restore import kept_rng
 from ..distributed.job_options import CHECKPOINTS, is_part, job_options
 from ..distributed.mesh_axes import check_mesh, written
 from ..distributed.recomputing import no_blocks
@@ -30,6 +31,7 @@ MOST = 10**9
 
 
 @imports_put_back()
+@kept_rng()
 def plan(
     target: str | nn.Module | Callable[[], nn.Module],
     *,

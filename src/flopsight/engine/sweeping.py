@@ -11,6 +11,7 @@ from typing import Any
 
 from torch import nn
 
+from ..capture.model.restore import kept_rng
 from ..capture.model.tensors import tensors_in
 from ..errors import FlopsightError, InputError
 from ..progress import Told, by_points, told
@@ -28,6 +29,7 @@ from .target_profile import profile_target
 
 
 @imports_put_back()
+@kept_rng()
 def sweep(
     target: str | Callable[..., Any],
     axes: Mapping[str, Sequence[Any]],

@@ -89,9 +89,8 @@ def _headline(plan: Plan) -> list[str]:
     speed = f"predicted {units.seconds(best.step)} a step, {_speed(best)}, MFU {units.percent(best.mfu)}"
     split = f"micro-batch {best.micro_batch}, accumulated {best.accumulate}x, checkpointing {best.checkpoint}"
     if served:
-        sequences = "sequence" if best.micro_batch == 1 else "sequences"
-        split = f"{best.micro_batch:,} {sequences} at once, {best.samples:,} on all GPUs"
-    where = best.mesh_text if plan.sizes == (best.gpus,) else f"{best.gpus:,} GPUs, {best.mesh_text}"
+        split = f"{_many(best.micro_batch, 'sequence')} at once, {best.samples:,} on all GPUs"
+    where = best.mesh_text if plan.sizes == (best.gpus,) else f"{_many(best.gpus, 'GPU')}, {best.mesh_text}"
     fit = f"{units.size(best.peak_bytes)} of {units.size(best.room)}"
     if not best.fits:
         return [
@@ -106,7 +105,7 @@ def least_that_fits(option: PlanOption, *, served: bool = False) -> str:
     """What would make an option fit: the GPUs that its lasting memory asks for, or a smaller input."""
     if served:
         return (
-            f"weights, cache and temporaries of its {option.samples:,} sequences are {units.size(option.peak_bytes * option.gpus)} on "
+            f"weights, cache and temporaries of its {_many(option.samples, 'sequence')} are {units.size(option.peak_bytes * option.gpus)} on "
             f"all GPUs: about {ceil(option.peak_bytes * option.gpus / option.room):,} would hold them, divided by tp or pp"
         )
     lasting = sum(size for kind, size in option.memory.items() if kind in ("parameters", "optimizer", "gradients"))
@@ -116,6 +115,10 @@ def least_that_fits(option: PlanOption, *, served: bool = False) -> str:
         return f"about {int(-(-sharded // 8) * 8):,} GPUs would hold it if weights, gradients and state are sharded over all"
     ways = ["a shorter sequence", "more tp or cp", *(["checkpoint=full"] if option.checkpoint != "full" else [])]
     return f"what comes and goes alone does not fit: take {' or '.join([', '.join(ways[:-1]), ways[-1]])}"
+
+
+def _many(number: int, one: str) -> str:
+    return f"{number:,} {one}{'' if number == 1 else 's'}"
 
 
 def _speed(option: PlanOption) -> str:
@@ -176,9 +179,9 @@ def _table(plan: Plan, options: Sequence[PlanOption], width: int) -> list[str]:
 
 def label(plan: Plan, option: PlanOption) -> str:
     """What an option is, in as few words as tell it from the others of its plan."""
-    words = [f"{option.gpus:,} GPUs"] if len(plan.sizes) > 1 else []
+    words = [_many(option.gpus, "GPU")] if len(plan.sizes) > 1 else []
     if "serve" in plan.settings:
-        return ", ".join([*words, option.mesh_text, f"{option.micro_batch:,} sequences"])
+        return ", ".join([*words, option.mesh_text, _many(option.micro_batch, "sequence")])
     checkpoint = [option.checkpoint] if option.checkpoint != "none" else []
     return ", ".join([*words, option.mesh_text, f"{option.micro_batch:,} x {option.accumulate:,}", *checkpoint])
 
@@ -214,7 +217,7 @@ def _tiles(best: PlanOption) -> list[tuple[str, str, str]]:
     first = ("Predicted first token", units.seconds(best.first_token), "") if best.first_token else None
     per = "samples" if best.tokens is None else "tokens"
     rate = best.tokens_per_second_per_gpu or best.samples_per_second
-    on = f"on {best.gpus:,} GPUs" if best.tokens is None else f"on each of {best.gpus:,} GPUs"
+    on = f"on {'' if best.tokens is None or best.gpus == 1 else 'each of '}{_many(best.gpus, 'GPU')}"
     return [
         *([first] if first else []),
         ("Predicted step", units.seconds(best.step), f"{units.percent(spent / best.step)} of it is {part}"),

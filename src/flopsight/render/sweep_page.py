@@ -11,6 +11,7 @@ from ..analysis.figures import BOOK
 from ..analysis.growth import Growth
 from ..analysis.serving_facts import labels
 from ..analysis.sweep_figures import memory_of
+from ..distributed.mesh_axes import written
 from ..errors import InputError, check_known
 from ..files.store import dumps
 from ..files.whole_files import as_bytes
@@ -64,6 +65,12 @@ def _notes(sweep: Sweep) -> list[str]:
     if sweep.device and not made:
         found.append(
             f"least: the limit on {named_device(sweep.device).name}, unfused; fits: the peak against its memory."
+        )
+    if dry := [point.counted for point in sweep.points if point.counted and point.counted.dry_run]:
+        world = dry[0].world
+        axes = f" ({written(world.mesh)})" if world.mesh else ""
+        found.append(
+            f"Every point is rank {world.rank} of {world.size}{axes}, a dry run: its inputs, parameters and work."
         )
     doubts = dict.fromkeys(str(caveat) for point in sweep.points if point.counted for caveat in point.counted.caveats)
     more = len(doubts) - MOST_NOTES

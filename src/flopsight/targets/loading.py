@@ -65,13 +65,15 @@ def load_target(
     address = find_target(text) if isinstance(text, str) else text
     with collector_paused():  # torch makes half a million objects when it is imported, model libraries many more
         from ..capture.hooks.garbage import rarer_collections
-
-        blueprint = make_blueprint(address, generates=generates)
-    with rarer_collections():
-        target, brought = build_target(
-            address, blueprint, device=device, dtype=dtype, meta=meta, train=train, optimizer=optimizer
-        )
-        return call_with(target, brought, blueprint, specs, sizes or Sizes(), train=train)
+        from ..capture.model.restore import kept_rng
+    with kept_rng():
+        with collector_paused():
+            blueprint = make_blueprint(address, generates=generates)
+        with rarer_collections():
+            target, brought = build_target(
+                address, blueprint, device=device, dtype=dtype, meta=meta, train=train, optimizer=optimizer
+            )
+            return call_with(target, brought, blueprint, specs, sizes or Sizes(), train=train)
 
 
 def build_target(

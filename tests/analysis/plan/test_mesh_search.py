@@ -58,6 +58,13 @@ def test_a_batch_is_divided_over_replicas_into_micro_batches():
             r"tp=3 does not divide the 64 attention heads of this model; these do: 2, 4, 8\.",
         ),
         ({"tp": 16}, 16, LLAMA, r"tp=16 does not divide the 8 key-value heads"),
+        (
+            {"tp": 2},
+            2,
+            Shape(18, 8, 1),
+            r"tp=2 does not divide the 1 key-value heads .*; these do: none, so leave tp out\.",
+        ),
+        ({"cp": 2}, 2, Shape(4, seq=7919), r"a sequence of 7,919 tokens; these do: none, so leave cp out\."),
         ({"tp": 2}, 2, Shape(depth=4), r"has none that are known; leave tp out"),
         ({"pp": 8}, 8, Shape(depth=4, heads=4), r"pp=8 needs at least 8 blocks, and this model has 4"),
         ({"ep": 8}, 8, LLAMA, r"ep=8 divides experts, and this model has none"),

@@ -66,7 +66,7 @@ def divided(name, mesh):
         own = {id(parameter) for module in experts for parameter in module.parameters()}
         names = [path for path, parameter in model.named_parameters() if id(parameter) in own]
         DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(model, names)
-        return DistributedDataParallel(model, process_group=ranks["ep"].get_group())
+        return DistributedDataParallel(model, device_mesh=ranks["ep"])
     everyone = ranks["fsdp", "ep"]._flatten("fsdp_ep")
     for module in experts:
         fully_shard(module, mesh=ranks["fsdp"])
