@@ -3,7 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-LANES := $(notdir $(patsubst %/requirements.txt,%,$(wildcard tests/lanes/*/requirements.txt)))
+# these begin first, so that no long lane runs alone at the end
+LONGEST := targets docs
+LANES := $(LONGEST) $(filter-out $(LONGEST),$(notdir $(patsubst %/requirements.txt,%,$(wildcard tests/lanes/*/requirements.txt))))
 BENCHES := $(filter-out bench/gpu% bench/turns.py bench/page.py,$(wildcard bench/*.py))
 WORKERS ?= auto
 PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 8 --dist loadfile --no-loadscope-reorder
