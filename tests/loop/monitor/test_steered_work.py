@@ -1,5 +1,6 @@
 """Models whose work values steer: routed experts and packed batches, each step against a sum written here."""
 
+import pytest
 import torch
 from loop.monitor.training import model_flops, watched
 from torch import nn
@@ -24,7 +25,10 @@ class Mixture(nn.Module):
         return found * gate.unsqueeze(-1)
 
 
-def test_a_mixture_of_experts_has_the_work_of_one_expert_a_row_wherever_rows_go():
+@pytest.mark.parametrize("weights", [0, 2, 18, 25])  # in a step of each, an expert gets six rows: as many as it is wide
+def test_a_mixture_of_experts_has_the_work_of_one_expert_a_row_wherever_rows_go(weights):
+    torch.manual_seed(weights)
+
     def loop(model, optimizer, live):
         for seed, count in ((0, 8), (1, 8), (2, 5), (3, 8)):
             batch = torch.randn(count, WIDE, generator=torch.Generator().manual_seed(seed))

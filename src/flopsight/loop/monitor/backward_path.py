@@ -7,7 +7,7 @@ A call is counted on a twin whose backward begins at the default loss. The loop'
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -29,6 +29,8 @@ PRODUCTS = (
 ELEMENTWISE = ("linalgvectornorm", "linalgcross", "upsample", "resolve")
 """Parts of the names of those that only look like it."""
 Shapes = tuple[tuple[int, ...] | None, ...]
+Product = tuple[str, Shapes, tuple[Shapes, ...], Hashable]
+"""The name of an autograd node, shapes of its results and of what it is made of, and how its windows move."""
 LIBRARIES = ("_DDPSink", "_PreBackward", "_PostBackward", "RegisterPostBackward", "BackwardHook")
 """Functions that parallel wrappers put around a model, and which compute nothing."""
 MOST_NODES = 300_000
@@ -69,14 +71,15 @@ class CallGraph:
 
     def sizes(self, output: Any) -> Hashable:
         """Rows and widths of the call's products, by kind: rows that only move between equal products do the same work."""
+        below = _nodes_below(_nodes_of(tensors_in(output)), self.covers)[0]
+        products = [_described(node) for node in below if _works(node)]
+        fixed = _fixed_places(products)
         rows: Counter[Hashable] = Counter()
-        for node in _nodes_below(_nodes_of(tensors_in(output)), self.covers)[0]:
-            if _works(node):
-                name, results, made_of, windows = _described(node)
-                first = next((shape[0] for shape in results if shape), 1)
-                shapes = [shape or () for part in (results, *made_of) for shape in part]
-                widths = [tuple([size for at, size in enumerate(shape) if at or size != first]) for shape in shapes]
-                rows[name, tuple(widths), windows] += first
+        for name, results, made_of, windows in products:
+            widths = [
+                shape if (name, place) in fixed else (shape or ())[1:] for place, shape in _placed(results, made_of)
+            ]
+            rows[name, tuple(widths), windows] += _rows(results)
         return frozenset(rows.items())
 
     def works_beside(self, run: set[Any]) -> bool:
@@ -134,10 +137,31 @@ def _place_of_gradient(one: torch.Tensor | GradientEdge, calls: Sequence[CallGra
     return place or (tuple(one.shape) if isinstance(one, torch.Tensor) else node.name())
 
 
-def _described(node: Any) -> tuple[str, Shapes, tuple[Shapes, ...], Hashable]:
+def _described(node: Any) -> Product:
     """The name of a product, the shapes of its results and of what it is made of, and how its windows move."""
-    made_of = [internals.gradient_shapes(below) for below, _ in node.next_functions if below is not None]
+    made_of = [() if below is None else internals.gradient_shapes(below) for below, _ in node.next_functions]
     return node.name(), internals.gradient_shapes(node), tuple(made_of), internals.windows(node)
+
+
+def _rows(results: Shapes) -> int:
+    return next((shape[0] for shape in results if shape), 1)
+
+
+def _placed(results: Shapes, made_of: Sequence[Shapes]) -> Iterator[tuple[tuple[int, int], tuple[int, ...] | None]]:
+    """Every shape of a product with its place: among the results, or among the gradients of something it is made of."""
+    for part, shapes in enumerate((results, *made_of)):
+        for at, shape in enumerate(shapes):
+            yield (part, at), shape
+
+
+def _fixed_places(products: Iterable[Product]) -> set[tuple[str, tuple[int, int]]]:
+    """Where shapes begin with another number than that of the rows, as weights do, if by chance not in every product."""
+    return {
+        (name, place)
+        for name, results, made_of, _ in products
+        for place, shape in _placed(results, made_of)
+        if shape and shape[0] != _rows(results)
+    }
 
 
 def _place(number: int, calls: Sequence[CallGraph | None]) -> tuple[int, int] | None:
