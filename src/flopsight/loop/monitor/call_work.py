@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from math import nan
 from typing import Any
 
@@ -20,8 +20,9 @@ from .backward_path import CallGraph, calls_reached, entrances, wanted
 from .counted_work import UNCOUNTED, UNKNOWN, CallCount, CountedWork, Work, count_call, may_train
 from .live_steps import LiveSteps, SlowProfile
 from .members import Members
+from .padding_masks import counted_later, mask_at, padding_mask
 from .signatures import Signatures, choices, shapes_of
-from .step import CallKind, Given, MaskPlace, Step, StepCalls, mask_at, size_of
+from .step import CallKind, Given, Step, StepCalls, size_of
 from .step_clock import StepClock
 
 BACKWARD, GRADIENTS = -1, -3
@@ -33,7 +34,6 @@ MOST_PATHS = 1024
 MOST_KINDS = 4096
 STEERED = "calls with equal arguments do different work"
 HIDDEN = "The FLOPs of further steps are not known: compiled code does different work for equal arguments."
-MASKS = ("attention_mask", "decoder_attention_mask")
 
 
 class CallUnderWay:
@@ -290,7 +290,7 @@ class CallWork:
         path = self._families.setdefault((state, passed_on, choices(args, kwargs)), len(self._families))
         run = ModelRun(module, args, kwargs)
         tokens, samples = tokens_of(run), batch_size_of(run)
-        mask = _padding_mask(tokens, self._signatures[id(module)].names, args, kwargs)
+        mask = padding_mask(tokens, self._signatures[id(module)].names, args, kwargs)
         kind = CallKind(key, state, family, path, passed_on, tokens or nan, samples or nan, mask)
         kind.compiled = internals.times_compiled()
         if len(self._kinds) < MOST_KINDS:
@@ -301,7 +301,7 @@ class CallWork:
         """The tokens that a mask keeps; those of a mask on a device are told later."""
         if mask.is_cpu:
             return int(torch.count_nonzero(mask))
-        step.masks += (_on_host_later(mask),)
+        step.masks += (counted_later(mask),)
         return 0
 
     def _count(self, step: Step, kind: CallKind, module: nn.Module, args: Any, kwargs: Any) -> CallCount:
@@ -333,30 +333,3 @@ class CallWork:
             if read:  # calls with equal values are of this kind from now on
                 self._kinds[known.of(args, kwargs), kind.state] = kind
         return kind.count
-
-
-def _padding_mask(tokens: int | None, names: Sequence[str], args: Any, kwargs: dict[str, Any]) -> MaskPlace | None:
-    """Where the argument is that says which tokens are padding, if there is one and it is a mask of all of them."""
-    for place in _places_of_masks(names, args, kwargs):
-        mask = mask_at(place, args, kwargs)
-        if type(mask) is torch.Tensor and mask.dim() == 2 and mask.numel() == tokens and not mask.is_floating_point():
-            return place
-    return None
-
-
-def _places_of_masks(names: Sequence[str], args: Any, kwargs: dict[str, Any]) -> Iterator[MaskPlace]:
-    """Where a mask may be: an argument of that name, or an entry of a batch that is a dictionary."""
-    for name in MASKS:
-        if name in kwargs:
-            yield None, name
-        for at, value in enumerate(args):
-            if names[at : at + 1] == (name,):
-                yield at, None
-            elif isinstance(value, Mapping) and name in value:
-                yield at, name
-
-
-def _on_host_later(mask: torch.Tensor) -> torch.Tensor:
-    """The number of tokens that a mask keeps, on the host once the device has come to this moment."""
-    host = torch.empty((), dtype=torch.int64, pin_memory=True)
-    return host.copy_(torch.count_nonzero(mask), non_blocking=True)

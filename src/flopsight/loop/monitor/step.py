@@ -10,11 +10,9 @@ from torch import nn
 
 from .backward_path import CallGraph
 from .counted_work import UNKNOWN, CallCount, Work
+from .padding_masks import MaskPlace
 from .process_memory import MemoryUse
 from .step_clock import Moment
-
-MaskPlace = tuple[int | None, str | None]
-"""Where in a call its mask is: by place or by name, or an entry of the batch at a place."""
 
 RAISED = -2
 """A call or a backward that raised, in the history of a step."""
@@ -23,14 +21,6 @@ Spans = tuple[tuple[Moment, Moment], ...]
 
 Given = tuple[nn.Module, tuple[Any, ...], dict[str, Any]]
 """A model and what it is called with."""
-
-
-def mask_at(place: MaskPlace, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The mask of a call."""
-    at, name = place
-    if at is None:
-        return kwargs[name or ""]
-    return args[at] if name is None else args[at][name]
 
 
 def size_of(tokens: float, samples: float) -> int:
