@@ -24,9 +24,7 @@ from ..targets.axes import sized_inputs
 from ..targets.blueprint import Call, Sizes
 from ..targets.early_checks import find_target
 from ..targets.given import given_blueprint
-from ..targets.inputs import described
 from ..targets.loading import build_target, call_with, make_blueprint
-from ..targets.users import users_code
 from .measure import count
 
 MOST_KINDS = 4
@@ -137,7 +135,7 @@ class BlockCounts:
         target = self._call(micro_batch)
         with (
             _with_blocks(self._model, kept, checkpoint),
-            users_code(target.text, described(target.args, target.kwargs)),
+            target.calling(),
         ):
             return count(self._model, target.args, target.kwargs, train=True, on="meta")
 

@@ -16,9 +16,8 @@ from ..distributed.mesh_axes import written
 from ..errors import InputError
 from ..results.generation import Generation
 from ..results.plan import Plan
-from ..targets.inputs import TensorSpec, described
+from ..targets.inputs import TensorSpec
 from ..targets.loading import Target, load_target
-from ..targets.users import users_code
 from .block_counts import shape_of, text_config
 from .decode_loop import is_encoder_decoder
 from .decoding import generation, prompt_of
@@ -49,7 +48,7 @@ def plan_serving(
         progress(f"{target}: building")
     loaded = load_target(target, [TensorSpec((1, prompt))], dtype=dtype, meta=True, generates=True)
     shape = _checked(loaded, mesh, gpus, prompt)
-    with users_code(loaded.text, described(loaded.args, loaded.kwargs)):
+    with loaded.calling():
         made = generation(loaded.model.eval(), prompt_of(loaded), new, latency=False)
     service = _service(loaded.model, made, shape, dtype, on)
     tried: list[dict[str, Any]] = (
